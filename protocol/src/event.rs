@@ -124,6 +124,8 @@ pub enum JsonEvent {
     Result(Chunk),
     /// A piece of the pickled exception; `last` ends it.
     Exception(Chunk),
+    /// The pieces received of the value under way are void.
+    Discard,
     /// Nothing happened; the server lives.
     KeepAlive,
     /// The last line.
@@ -166,6 +168,7 @@ impl JsonEvent {
             FrameKind::Result => Self::Result(Chunk::of(payload, true)),
             FrameKind::ExceptionPart => Self::Exception(Chunk::of(payload, false)),
             FrameKind::Exception => Self::Exception(Chunk::of(payload, true)),
+            FrameKind::Discard => Self::Discard,
             FrameKind::KeepAlive => Self::KeepAlive,
         })
     }

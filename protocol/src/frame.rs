@@ -34,6 +34,8 @@ pub enum FrameKind {
     ExceptionPart = b'x',
     /// The last piece of the pickled exception object.
     Exception = b'X',
+    /// The parts received of the value under way are void: it could not be pickled as begun, and comes again or not at all.
+    Discard = b'D',
     /// Nothing happened; the sender lives.
     KeepAlive = b'K',
     /// JSON [`crate::event::Ending`]; the last frame.
@@ -54,6 +56,7 @@ impl TryFrom<u8> for FrameKind {
             b'R' => Self::Result,
             b'x' => Self::ExceptionPart,
             b'X' => Self::Exception,
+            b'D' => Self::Discard,
             b'K' => Self::KeepAlive,
             b'Z' => Self::Ending,
             other => return Err(FrameError::UnknownKind(other)),
@@ -140,7 +143,7 @@ impl FrameDecoder {
 mod tests {
     use super::*;
 
-    const KINDS: [FrameKind; 11] = [
+    const KINDS: [FrameKind; 12] = [
         FrameKind::State,
         FrameKind::Stdout,
         FrameKind::Stderr,
@@ -150,6 +153,7 @@ mod tests {
         FrameKind::Result,
         FrameKind::ExceptionPart,
         FrameKind::Exception,
+        FrameKind::Discard,
         FrameKind::KeepAlive,
         FrameKind::Ending,
     ];
