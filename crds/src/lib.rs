@@ -2,6 +2,8 @@
 
 pub mod conditions;
 pub mod environment;
+pub mod requirements;
+pub mod slug;
 
 pub use environment::{RexecEnvironment, RexecEnvironmentSpec, RexecEnvironmentStatus};
 
