@@ -1,0 +1,1 @@
+"""A real Kubernetes on one machine, for the demo and the end-to-end tests."""

@@ -1,0 +1,4 @@
+"""x"""
+from pathlib import Path
+from .paths import Run, Cache
+def publish(run: Run, cache: Cache, directory: Path) -> None: ...
