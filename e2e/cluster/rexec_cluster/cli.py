@@ -41,7 +41,9 @@ Command = Callable[[Context, argparse.Namespace], int]
 def main(arguments: list[str]) -> int:
     """Run one sub-command; what went wrong is said in one sentence."""
     try:
-        options = parser().parse_args(arguments)
+        own, words = split_passed_on(arguments)
+        options = parser().parse_args(own)
+        options.words = words
         cache = cache_from(os.environ)
         command: Command = options.command
         return command(Context(cache, run_from(os.environ, cache)), options)
@@ -50,6 +52,13 @@ def main(arguments: list[str]) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def split_passed_on(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Keep what follows `kubectl` and `exec` away from argparse, which would take `-n` for an option of its own."""
+    if arguments[:1] in (["kubectl"], ["exec"]) and arguments[1:2] not in (["-h"], ["--help"]):
+        return arguments[:1], arguments[1:]
+    return arguments, []
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,9 +83,9 @@ def parser() -> argparse.ArgumentParser:
     add("add-node", _add_node, "add one node")
     add("kubeconfig", _kubeconfig, "print a kubeconfig for programs run by `exec`")
     kubectl = add("kubectl", _kubectl, "run kubectl as the administrator; its files are the host's")
-    kubectl.add_argument("words", nargs=argparse.REMAINDER, metavar="ARGUMENT")
+    kubectl.usage = "cluster kubectl ARGUMENT ..."
     execute = add("exec", _exec, "run a host program in the cluster's network; KUBECONFIG and kubectl are set")
-    execute.add_argument("words", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    execute.usage = "cluster exec -- COMMAND ..."
     ports = add("forward", _forward, "lead host loopback ports into the cluster's network")
     ports.add_argument("--background", action="store_true", help="return at once; `down` ends it")
     ports.add_argument("forwards", nargs="+", metavar="HOSTPORT:ADDRESS:PORT")
