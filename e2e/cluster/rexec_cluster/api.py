@@ -71,4 +71,4 @@ def resolves(pid: int, server: str, name: str) -> bool:
     except (OSError, ClusterError):
         return False
     _, flags, _, answers = struct.unpack(">4H", answer[:8])
-    return flags & 0x000F == 0 and answers > 0
+    return bool(flags & 0x000F == 0 and answers > 0)

@@ -10,8 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from . import archives, build, catalogue, debian, flux, forward, index, lifecycle, namespaces, node, python_images
-from . import registry, rights, settings, state
+from . import (
+    archives,
+    build,
+    catalogue,
+    debian,
+    flux,
+    forward,
+    index,
+    lifecycle,
+    namespaces,
+    node,
+    python_images,
+    registry,
+    rights,
+    settings,
+    state,
+)
 from .errors import ClusterError
 from .images import Store
 from .paths import Cache, Run, cache_from, run_from
@@ -50,6 +65,10 @@ def main(arguments: list[str]) -> int:
     except ClusterError as error:
         say(f"cluster: {error}")
         return 1
+    except BrokenPipeError:
+        # Whoever read the output has seen enough (`cluster status | head -1`); the interpreter must not try again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         return 130
 

@@ -23,9 +23,7 @@ LIBRARIES = (
 ).split()
 
 # The package leaves these names to Debian's "alternatives", which an unpacked package does not take part in.
-_IPTABLES_NAMES = [
-    family + action for family in ("iptables", "ip6tables") for action in ("", "-save", "-restore")
-]
+_IPTABLES_NAMES = [family + action for family in ("iptables", "ip6tables") for action in ("", "-save", "-restore")]
 _LAYOUT = b"1"
 
 

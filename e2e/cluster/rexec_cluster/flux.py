@@ -1,4 +1,8 @@
 """x"""
+
 from pathlib import Path
-from .paths import Run, Cache
+
+from .paths import Cache, Run
+
+
 def publish(run: Run, cache: Cache, directory: Path) -> None: ...

@@ -110,39 +110,40 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def in_background(run: Run, forwards: list[Forward], environment: Mapping[str, str]) -> None:
-    """Forward in a process of its own, which `down` ends. The ports are taken before this returns."""
-    current = state.require(run)
-    names = [str(forward) for forward in forwards]
-    _replace(run, current, names)
-    listeners = listen(forwards)
-    descriptors = [listener.fileno() for listener in listeners]
-    command = [sys.executable, "-m", __name__, str(current.pid), *map(str, descriptors), "--", *names]
+    """Forward in processes of their own, which `down` ends. The ports are taken before this returns."""
+    for forward in forwards:
+        current = state.require(run)
+        _end_old(current, forward)
+        (listener,) = listen([forward])
+        current.forwards[str(forward)] = identify(_detached(run, current, forward, listener, environment))
+        state.save(run, current)
+
+
+def _end_old(current: state.State, forward: Forward) -> None:
+    """A host port that leads elsewhere already is taken over."""
+    old = [name for name in current.forwards if parse(name).host_port == forward.host_port]
+    kill_all([current.forwards.pop(name) for name in old], 5)
+
+
+def _detached(
+    run: Run, current: state.State, forward: Forward, listener: socket.socket, environment: Mapping[str, str]
+) -> int:
     with (run.logs / "forward.log").open("ab") as log:
         child = subprocess.Popen(
-            command,
+            [sys.executable, "-m", __name__, str(current.pid), str(listener.fileno()), str(forward)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
-            pass_fds=descriptors,
+            pass_fds=[listener.fileno()],
             env=current.environment({**environment, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"}),
         )
-    current.forwards.update(dict.fromkeys(names, identify(child.pid)))
-    state.save(run, current)
-
-
-def _replace(run: Run, current: state.State, names: list[str]) -> None:
-    """The same forward asked for again takes the place of the old one."""
-    old = {current.forwards[name] for name in names if name in current.forwards}
-    kill_all(old, 5)
-    current.forwards = {name: process for name, process in current.forwards.items() if process not in old}
-    state.save(run, current)
+    return child.pid
 
 
 def _main(arguments: list[str]) -> None:
-    split = arguments.index("--")
-    pid, descriptors = int(arguments[0]), map(int, arguments[1:split])
-    serve(pid, [parse(text) for text in arguments[split + 1 :]], [socket.socket(fileno=fd) for fd in descriptors])
+    pid, descriptor, forward = arguments
+    serve(int(pid), [parse(forward)], [socket.socket(fileno=int(descriptor))])
 
 
 if __name__ == "__main__":

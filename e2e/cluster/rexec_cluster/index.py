@@ -110,12 +110,10 @@ def add(cache: Cache, bundle: Bundle, lines: list[str], python_versions: list[st
 def _download(bundle: Bundle, lines: list[str], version: str, target: Path) -> None:
     platforms = [option for platform in PLATFORMS for option in ("--platform", platform)]
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as scratch:
-        run(
-            [sys.executable, bundle.pip, "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
-            + ["--only-binary=:all:", "--implementation", "cp", "--python-version", version, *platforms]
-            + ["--dest", scratch, *lines],
-            what=f"pip download {' '.join(lines)}",
-        )
+        options = ["--quiet", "--disable-pip-version-check", "--no-cache-dir", "--only-binary=:all:"]
+        options += ["--implementation", "cp", "--python-version", version, *platforms, "--dest", scratch]
+        what = f"pip download {' '.join(lines)}"
+        run([sys.executable, bundle.pip, "download", *options, *lines], what=what)
         for wheel in Path(scratch).iterdir():
             os.replace(wheel, target / wheel.name)
 

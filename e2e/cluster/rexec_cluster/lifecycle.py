@@ -3,13 +3,26 @@
 import contextlib
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from . import build, catalogue, cgroups, controlplane, debian, index, namespaces, network, node, pki, python_images
-from . import registry, rights, state
+from . import (
+    build,
+    catalogue,
+    cgroups,
+    controlplane,
+    debian,
+    index,
+    namespaces,
+    network,
+    node,
+    pki,
+    python_images,
+    registry,
+    rights,
+    state,
+)
 from .api import Api, resolves
 from .configs import NodePlan
 from .debian import Bundle
@@ -104,15 +117,15 @@ class Cluster:
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         program = build.kubernetes_program(self.cache, "kubectl")
-        command = [program, f"--kubeconfig={self.run.admin_kubeconfig}", *arguments]
-        return run_program(namespaces.in_network(self.state.pid, *command), what=f"kubectl {arguments[0]}", stdin=stdin)
+        words = namespaces.in_network(self.state.pid, program, f"--kubeconfig={self.run.admin_kubeconfig}", *arguments)
+        return run_program(words, what=f"kubectl {arguments[0]}", stdin=stdin)
 
 
 def prepare(cache: Cache, python_versions: Sequence[str]) -> tuple[Bundle, list[catalogue.Entry]]:
     """Everything a cluster starts from; what the cache has is taken from there."""
     with build.only_one_builder(cache):
         bundle = debian.fetch(cache)
-        rights.require_host(cache, bundle)
+        rights.require_host(bundle)
         build.build_programs(cache)
         images = catalogue.system_images(cache)
         images += [python_images.python_image(cache, bundle, version) for version in python_versions]
@@ -235,20 +248,30 @@ def down(run: Run) -> None:
 def _end_processes(current: State) -> None:
     """A node's first process takes all others in its namespaces along; then come those outside of them."""
     guests = [guest for first in current.nodes.values() for guest in namespaces.processes_in_network_of(first)]
-    left = kill_all(current.nodes.values(), 10)
+    kill_all(current.nodes.values(), 10)
     outside = [*current.forwards.values(), *(daemon.process for daemon in current.daemons)]
-    left += kill_all([*outside, *guests, *marked(current.token)], 5)
-    left += kill_all(map(identify, cgroups.members(current.cgroups)), 5)
-    if left := [process for process in left if process.alive()]:
+    kill_all([*outside, *guests, *marked(current.token)], 5)
+    if left := kill_all(map(identify, cgroups.members(current.cgroups)), 5):
         raise ClusterError(f"processes that do not end: {', '.join(str(process.pid) for process in left)}")
+    _await_reaping([*outside, *current.nodes.values()])
+
+
+def _await_reaping(ended: list[Process]) -> None:
+    """Ended processes belong to the host's init, which may take a second to clear them away."""
+    deadline = time.monotonic() + 2
+    while any(Path(f"/proc/{process.pid}").exists() for process in ended) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _remove_tree(root: Path) -> None:
-    """A mount that dies with its namespace can keep a directory busy for a moment."""
+    """A mount that dies with its namespace can keep a directory busy for a moment. `rm` is much faster than Python."""
     deadline = time.monotonic() + 5
     while root.exists():
-        shutil.rmtree(root, ignore_errors=time.monotonic() < deadline)
-        if root.exists():
+        try:
+            run_program(["rm", "-rf", "--one-file-system", root], what=f"removing {root}")
+        except ClusterError:
+            if time.monotonic() > deadline:
+                raise
             time.sleep(0.05)
 
 

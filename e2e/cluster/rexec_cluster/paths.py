@@ -107,9 +107,7 @@ def run_from(environment: Mapping[str, str], cache: Cache) -> Run:
     """The run of the cluster that `CLUSTER_NAME` names; without it, the demo's."""
     name = environment.get("CLUSTER_NAME") or "demo"
     if not _DNS_LABEL.fullmatch(name):
-        raise ClusterError(
-            f"CLUSTER_NAME must be a DNS label of at most 40 characters (a-z, 0-9, '-'), not {name!r}"
-        )
+        raise ClusterError(f"CLUSTER_NAME must be a DNS label of at most 40 characters (a-z, 0-9, '-'), not {name!r}")
     return Run(name, cache.runs / name)
 
 

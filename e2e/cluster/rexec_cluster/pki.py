@@ -107,9 +107,9 @@ def issue(directory: Path, certificate: Certificate) -> None:
 def _openssl(directory: Path, name: str, subject: str, config: str, signing: list[str]) -> None:
     """`req -x509` with `-CA` issues a certificate in one go, without a request in between."""
     key_options = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key"]
+    content = ["-subj", subject, "-days", DAYS, "-out", f"{name}.crt"]
     run(
-        ["openssl", "req", "-x509", "-config", "/dev/stdin", *key_options, *signing]
-        + ["-subj", subject, "-days", DAYS, "-out", f"{name}.crt"],
+        ["openssl", "req", "-x509", "-config", "/dev/stdin", *key_options, *signing, *content],
         what=f"making the certificate {name}",
         stdin=config,
         directory=directory,
@@ -146,5 +146,3 @@ def kubeconfig(directory: Path, user: str) -> str:
 def write_kubeconfig(directory: Path, user: str, target: Path) -> None:
     target.write_text(kubeconfig(directory, user))
     target.chmod(0o600)
-
-

@@ -94,12 +94,10 @@ def _bootstrap(bundle: Bundle, scratch: Path) -> Path:
     excluded = ["usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*", "usr/share/lintian/*"]
     options = [f"--dpkgopt=path-exclude=/{pattern}" for pattern in excluded]
     environment = {**os.environ, **bundle.environment(), "SOURCE_DATE_EPOCH": str(IMAGE_TIME)}
-    run(
-        ["perl", bundle.program("usr/bin/mmdebstrap"), "--quiet", "--mode=root", "--variant=minbase"]
-        + ["--skip=output/dev,check/empty", *options, f"--include={BASE_PACKAGES}", "bookworm", tar],
-        what="mmdebstrap",
-        environment=environment,
-    )
+    options += ["--quiet", "--mode=root", "--variant=minbase", "--skip=output/dev,check/empty"]
+    options += [f"--include={BASE_PACKAGES}", "bookworm", str(tar)]
+    program = bundle.program("usr/bin/mmdebstrap")
+    run(["perl", program, *options], what="mmdebstrap", environment=environment)
     return tar
 
 
@@ -137,7 +135,7 @@ def _copy_interpreter(interpreter: Interpreter, target: Path) -> None:
     _forget_prefix(target, str(interpreter.prefix))
 
 
-def _left_out(directory: str, names: list[str]) -> set[str]:
+def _left_out(_: str, names: list[str]) -> set[str]:
     """What the official slim image removes, and everything that was installed since."""
     dropped = {"__pycache__", "site-packages", "dist-packages", "test", "tests", "idle_test"}
     return {name for name in names if name in dropped or name.endswith((".pyc", ".pyo", ".a"))}

@@ -39,7 +39,7 @@ def containerd_hosts() -> Mapping[str, str]:
     """
     hosts = f'server = "http://{REGISTRY_ADDRESS}"\n\n[host."http://{REGISTRY_ADDRESS}"]\n'
     hosts += '  capabilities = ["pull", "resolve"]\n'
-    return {name: hosts for name in ("docker.io", REGISTRY_NAME, REGISTRY_ADDRESS, "_default")}
+    return dict.fromkeys(("docker.io", REGISTRY_NAME, REGISTRY_ADDRESS, "_default"), hosts)
 
 
 def seed(storage: Path, store: Store, entries: list[Entry]) -> None:

@@ -16,7 +16,7 @@ from .settings import GO_VERSION
 
 NEEDED = """\
 root (uid 0), able to make mount, network, pid, uts and ipc namespaces; overlayfs, bridge, veth, nftables and ipset in
-the kernel; cgroups (v1 or v2) that it may write; nothing of it is changed outside of namespaces and cgroups of its own"""
+the kernel; cgroups (v1 or v2) that it may write; nothing is changed outside of namespaces and cgroups of its own"""
 
 _TOOLS = {
     "apt-get": "fetches Debian packages (package apt)",
@@ -64,7 +64,7 @@ def require_tools(cache: Cache) -> None:
     _require(tool_checks(cache))
 
 
-def require_host(cache: Cache, bundle: Bundle) -> None:
+def require_host(bundle: Bundle) -> None:
     _require(host_checks(bundle))
 
 
@@ -107,7 +107,7 @@ def _cgroups() -> str | None:
 def _bridge_netfilter() -> str | None:
     if Path("/proc/sys/net/bridge/bridge-nf-call-iptables").exists():
         return None
-    return "bridged traffic does not pass the packet filter, so no NetworkPolicy would hold: run `modprobe br_netfilter`"
+    return "bridged traffic passes no packet filter, so no NetworkPolicy would hold: run `modprobe br_netfilter`"
 
 
 def _disk(cache: Cache) -> str | None:
@@ -153,7 +153,8 @@ _TRIALS = [
     ),
     (
         "bridge and veth",
-        "ip link add name trial0 type bridge && ip link add name trial1 type veth peer name trial2 && ip link set trial1 master trial0",
+        "ip link add name trial0 type bridge && ip link add name trial1 type veth peer name trial2"
+        " && ip link set trial1 master trial0",
         "bridge and veth interfaces cannot be made (`modprobe bridge veth`)",
     ),
     ("nftables", "nft add table ip trial", "nftables cannot be used (`modprobe nf_tables`): Services need it"),

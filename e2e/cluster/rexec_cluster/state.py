@@ -69,7 +69,7 @@ def load(run: Run) -> State | None:
 
 
 def _decode(content: dict[str, Any]) -> State:
-    cgroups = {key: tuple(value) if isinstance(value, list) else value for key, value in content["cgroups"].items()}
+    cgroups: dict[str, Any] = {key: _tuple(value) for key, value in content["cgroups"].items()}
     return State(
         content["boot"],
         content["token"],
@@ -79,6 +79,11 @@ def _decode(content: dict[str, Any]) -> State:
         [Daemon(item["name"], Process(**item["process"]), Path(item["log"])) for item in content["daemons"]],
         {name: Process(**process) for name, process in content["forwards"].items()},
     )
+
+
+def _tuple(value: object) -> object:
+    """JSON has lists only."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def require(run: Run) -> State:
