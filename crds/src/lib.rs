@@ -3,6 +3,7 @@
 pub mod conditions;
 pub mod environment;
 pub mod requirements;
+pub mod schema;
 pub mod slug;
 
 pub use environment::{RexecEnvironment, RexecEnvironmentSpec, RexecEnvironmentStatus};
