@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import ClusterError
-from .namespaces import connect, open_socket
+from .inside_http import InsideConnection
+from .namespaces import open_socket
 from .settings import API_PORT, FIRST_NODE_ADDRESS
 
 
@@ -23,10 +24,8 @@ class Api:
 
     def get(self, path: str) -> tuple[int, bytes]:
         """Status and body; an API server that does not answer has the status 0."""
-        connection = http.client.HTTPSConnection(FIRST_NODE_ADDRESS, API_PORT, timeout=5)
+        connection = InsideConnection(self._pid, FIRST_NODE_ADDRESS, API_PORT, 5, self._tls)
         try:
-            plain = connect(self._pid, FIRST_NODE_ADDRESS, API_PORT, 5)
-            connection.sock = self._tls.wrap_socket(plain, server_hostname=FIRST_NODE_ADDRESS)
             connection.request("GET", path)
             response = connection.getresponse()
             return response.status, response.read()

@@ -100,6 +100,8 @@ def parser() -> argparse.ArgumentParser:
     add("doctor", _doctor, "say which rights, tools and files the host has and lacks")
     add("build", _build, "build and fetch everything that is cached, and start nothing")
     add("add-node", _add_node, "add one node")
+    kill = add("kill-node", _kill_node, "end an added node without a word, as when its machine loses power")
+    kill.add_argument("number", type=int, metavar="NUMBER")
     add("kubeconfig", _kubeconfig, "print a kubeconfig for programs run by `exec`")
     kubectl = add("kubectl", _kubectl, "run kubectl as the administrator; its files are the host's")
     kubectl.usage = "cluster kubectl ARGUMENT ..."
@@ -143,6 +145,12 @@ def _add_node(context: Context, _: argparse.Namespace) -> int:
     return 0
 
 
+def _kill_node(context: Context, options: argparse.Namespace) -> int:
+    with lifecycle.only_one(context.run):
+        lifecycle.kill_node(context.run, options.number)
+    return 0
+
+
 def _build(context: Context, _: argparse.Namespace) -> int:
     rights.require_tools(context.cache)
     lifecycle.prepare(context.cache, lifecycle.wanted_python_images(os.environ))
@@ -173,7 +181,7 @@ def _doctor(context: Context, _: argparse.Namespace) -> int:
     """The trials need the fetched programs, so they come only when there are no lacks before."""
     good = _report(rights.tool_checks(context.cache))
     if good:
-        good = _report(rights.host_checks(debian.fetch(context.cache)))
+        good = _report(rights.host_checks(context.cache, debian.fetch(context.cache)))
     return 0 if good else 1
 
 

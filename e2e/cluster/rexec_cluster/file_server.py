@@ -4,6 +4,9 @@ import functools
 import http.server
 import sys
 from http import HTTPStatus
+from pathlib import Path
+
+from .settings import FIRST_NODE_ADDRESS
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -17,6 +20,11 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def translate_path(self, path: str) -> str:
         hidden = any(part.startswith(".") for part in path.split("/"))
         return "/nonexistent" if hidden else super().translate_path(path)
+
+
+def command(port: int, directory: Path) -> list[str | Path]:
+    """A command line that serves a directory on the first node's address."""
+    return [sys.executable, "-m", __name__, FIRST_NODE_ADDRESS, str(port), directory]
 
 
 def serve(address: str, port: int, directory: str) -> None:

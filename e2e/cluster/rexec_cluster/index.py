@@ -15,12 +15,13 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import file_server
 from .debian import Bundle
 from .errors import ClusterError
 from .paths import SOURCE, Cache, content_key
 from .processes import run
 from .progress import step
-from .settings import DEFAULT_PYTHON_IMAGES, FIRST_NODE_ADDRESS, INDEX_PORT
+from .settings import DEFAULT_PYTHON_IMAGES, INDEX_PORT
 
 PACKAGES = SOURCE / "index-packages.txt"
 PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64")
@@ -154,5 +155,5 @@ def _describe(file: Path) -> Wheel:
 
 
 def server_command(cache: Cache) -> list[str | Path]:
-    module = "rexec_cluster.file_server"
-    return [sys.executable, "-m", module, FIRST_NODE_ADDRESS, str(INDEX_PORT), cache.index]
+    """A command line that serves the index to the pods of a cluster."""
+    return file_server.command(INDEX_PORT, cache.index)

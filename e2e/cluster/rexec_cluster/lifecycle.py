@@ -72,6 +72,7 @@ class Cluster:
         plan = self.plan(number)
         node.write_files(plan, self.run, self.bundle)
         cgroups.create(self.state.cgroups, f"node-{number}")
+        self.state.last_number = number
         self.state.nodes[number] = namespaces.create(
             plan.name,
             plan.directory,
@@ -125,7 +126,7 @@ def prepare(cache: Cache, python_versions: Sequence[str]) -> tuple[Bundle, list[
     """Everything a cluster starts from; what the cache has is taken from there."""
     with build.only_one_builder(cache):
         bundle = debian.fetch(cache)
-        rights.require_host(bundle)
+        rights.require_host(cache, bundle)
         build.build_programs(cache)
         images = catalogue.system_images(cache)
         images += [python_images.python_image(cache, bundle, version) for version in python_versions]
@@ -218,7 +219,7 @@ def add_node(run: Run, cache: Cache) -> None:
     """One node more, connected to the first one."""
     current = state.require(run)
     cluster = Cluster(run, cache, debian.bundle(cache), current)
-    number = max(current.nodes) + 1
+    number = current.last_number + 1
     with step(f"node {cluster.plan(number).name}"):
         plan = cluster.create_node(number)
         network.join_node(number, {key: process.pid for key, process in current.nodes.items()})
@@ -227,6 +228,16 @@ def add_node(run: Run, cache: Cache) -> None:
         pid = current.nodes[number].pid
         cluster.wait("NetworkPolicy", 60, lambda: node.policies_enforced(pid, cluster.bundle))
         cluster.wait("cluster DNS", 60, lambda: resolves(pid, DNS_SERVICE_ADDRESS, _API_NAME))
+
+
+def kill_node(run: Run, number: int) -> None:
+    """End an added node at once, as when its machine loses power: the API server is told nothing."""
+    current = state.require(run)
+    if number == 1 or number not in current.nodes:
+        raise ClusterError(f"there is no added node {number} in cluster {run.name}")
+    kill_all([current.nodes.pop(number)], 10)
+    current.daemons = [daemon for daemon in current.daemons if not daemon.name.endswith(f"-{number}")]
+    state.save(run, current)
 
 
 def down(run: Run) -> None:

@@ -78,19 +78,16 @@ def _base(cache: Cache, bundle: Bundle, catalogue: Catalogue) -> tuple[Path, Lay
         with step("making the base layer with mmdebstrap"):
             cache.rootfs.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=cache.rootfs, prefix=".new-") as scratch:
-                tar = _bootstrap(bundle, Path(scratch))
-                unpacked = Path(scratch) / "root"
-                unpacked.mkdir()
+                unpacked = Path(scratch) / "base" / "root"
+                unpacked.mkdir(parents=True)
+                tar = _bootstrap(bundle, unpacked.parent / "layer.tar")
                 run(["tar", "-C", unpacked, "--numeric-owner", "-xf", tar], what="unpacking the base layer")
-                os.rename(tar, Path(scratch) / "layer.tar")
-                os.rename(scratch, directory)
-                os.mkdir(scratch)
+                os.rename(tar.parent, directory)
     return directory / "root", catalogue.store.add_layer(directory / "layer.tar")
 
 
-def _bootstrap(bundle: Bundle, scratch: Path) -> Path:
+def _bootstrap(bundle: Bundle, tar: Path) -> Path:
     """/dev is left out, as in the official image: the runtime fills it."""
-    tar = scratch / "base.tar"
     excluded = ["usr/share/doc/*", "usr/share/man/*", "usr/share/info/*", "usr/share/locale/*", "usr/share/lintian/*"]
     options = [f"--dpkgopt=path-exclude=/{pattern}" for pattern in excluded]
     environment = {**os.environ, **bundle.environment(), "SOURCE_DATE_EPOCH": str(IMAGE_TIME)}

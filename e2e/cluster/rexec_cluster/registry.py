@@ -5,7 +5,6 @@ pushed later is the cluster's alone. containerd asks it for images of every regi
 names, and an image that is not there is a real "not found".
 """
 
-import http.client
 import os
 import shutil
 from collections.abc import Mapping
@@ -14,8 +13,8 @@ from pathlib import Path
 from .catalogue import Entry
 from .errors import ClusterError
 from .images import Descriptor, Store
+from .inside_http import InsideConnection
 from .names import parse_image_name
-from .namespaces import connect
 from .settings import FIRST_NODE_ADDRESS, REGISTRY_ADDRESS, REGISTRY_NAME, REGISTRY_PORT
 
 
@@ -81,8 +80,7 @@ class Client:
     """Pushes to the registry of a running cluster, from outside of its network."""
 
     def __init__(self, pid: int) -> None:
-        self._connection = http.client.HTTPConnection(FIRST_NODE_ADDRESS, REGISTRY_PORT, timeout=60)
-        self._connection.sock = connect(pid, FIRST_NODE_ADDRESS, REGISTRY_PORT, 60)
+        self._connection = InsideConnection(pid, FIRST_NODE_ADDRESS, REGISTRY_PORT, timeout=60)
 
     def ready(self) -> bool:
         return self._request("GET", "/v2/")[0] == 200

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,17 +56,24 @@ def tool_checks(cache: Cache) -> list[Check]:
     return checks
 
 
-def host_checks(bundle: Bundle) -> list[Check]:
+def host_checks(cache: Cache, bundle: Bundle) -> list[Check]:
     """What must be tried, in namespaces that end with the trial."""
-    return [Check(name, _trial(script, lack, bundle)) for name, script, lack in _TRIALS]
+    trials = [Check(name, _trial(script, lack, cache, bundle)) for name, script, lack in _TRIALS]
+    return [Check("Perl", lambda: _perl(bundle)), *trials]
 
 
 def require_tools(cache: Cache) -> None:
     _require(tool_checks(cache))
 
 
-def require_host(bundle: Bundle) -> None:
-    _require(host_checks(bundle))
+def require_host(cache: Cache, bundle: Bundle) -> None:
+    _require(host_checks(cache, bundle))
+
+
+def require_go(cache: Cache, program: build.GoProgram) -> None:
+    """Ask for Go, unless the program is built already."""
+    if not program.path(cache).exists():
+        _require([Check("Go", _go)])
 
 
 def _require(checks: list[Check]) -> None:
@@ -143,13 +151,15 @@ def _static_c() -> str | None:
     return None if done.returncode == 0 else "gcc cannot link a static program (package libc6-dev)"
 
 
-_TRIALS = [
+_UNSHARE = ("unshare", "--mount", "--propagation", "private", "--net", "--pid", "--uts", "--ipc", "--fork")
+
+# Name, shell commands (the first argument is a directory in the cache), what it means when they fail.
+_TRIALS = (
     ("namespaces", "true", "mount, network, pid, uts and ipc namespaces cannot be made here (capability SYS_ADMIN)"),
     (
         "overlayfs",
-        "mount -t tmpfs t /mnt && mkdir /mnt/l /mnt/u /mnt/w /mnt/m"
-        " && mount -t overlay o -o lowerdir=/mnt/l,upperdir=/mnt/u,workdir=/mnt/w /mnt/m",
-        "overlayfs cannot be mounted (`modprobe overlay`)",
+        'cd "$1" && mkdir l u w m && mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m',
+        "overlayfs cannot be mounted in the cache (`modprobe overlay`, or a REXEC_CACHE on a plain file system)",
     ),
     (
         "bridge and veth",
@@ -163,15 +173,24 @@ _TRIALS = [
         "ipset create trial hash:ip && iptables -A INPUT -m set --match-set trial src -m comment --comment t -j ACCEPT",
         "iptables with ipset matches cannot be used (`modprobe ip_set nft_compat xt_set`): NetworkPolicy needs it",
     ),
-]
+)
 
 
-def _trial(script: str, lack: str, bundle: Bundle) -> Callable[[], str | None]:
-    unshare = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--uts", "--ipc", "--fork"]
-
+def _trial(script: str, lack: str, cache: Cache, bundle: Bundle) -> Callable[[], str | None]:
     def ask() -> str | None:
-        command = [*unshare, "--mount-proc", "/bin/sh", "-c", script]
-        done = subprocess.run(command, capture_output=True, text=True, env=bundle.environment())
+        with tempfile.TemporaryDirectory(dir=cache.root, prefix=".trial-") as scratch:
+            command = [*_UNSHARE, "--mount-proc", "/bin/sh", "-c", script, "trial", scratch]
+            done = subprocess.run(command, capture_output=True, text=True, env=bundle.environment())
         return None if done.returncode == 0 else f"{lack}: {done.stderr.strip()}"
 
     return ask
+
+
+def _perl(bundle: Bundle) -> str | None:
+    """Debian's base system has a part of Perl's modules only."""
+    command = ["perl", "-c", str(bundle.program("usr/bin/mmdebstrap"))]
+    try:
+        good = subprocess.run(command, capture_output=True).returncode == 0
+    except OSError:
+        good = False
+    return None if good else "mmdebstrap, which makes the Python images' base layer, needs Perl (package perl)"

@@ -26,6 +26,7 @@ class State:
     token: str
     cgroups: Cgroups
     complete: bool = False
+    last_number: int = 0
     nodes: dict[int, Process] = field(default_factory=dict)
     daemons: list[Daemon] = field(default_factory=list)
     forwards: dict[str, Process] = field(default_factory=dict)
@@ -43,6 +44,10 @@ class State:
         """Whether the cluster is up: all of its nodes and daemons live, and `up` came to its end."""
         everything = [*self.nodes.values(), *(daemon.process for daemon in self.daemons)]
         return self.complete and self.boot == boot_id() and all(process.alive() for process in everything)
+
+    def reachable(self) -> bool:
+        """Whether there is a network to enter."""
+        return self.complete and self.boot == boot_id() and self.first_node.alive()
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """An environment that marks a process as belonging to this run."""
@@ -75,6 +80,7 @@ def _decode(content: dict[str, Any]) -> State:
         content["token"],
         Cgroups(**cgroups),
         content["complete"],
+        content["last_number"],
         {int(number): Process(**process) for number, process in content["nodes"].items()},
         [Daemon(item["name"], Process(**item["process"]), Path(item["log"])) for item in content["daemons"]],
         {name: Process(**process) for name, process in content["forwards"].items()},
@@ -87,8 +93,8 @@ def _tuple(value: object) -> object:
 
 
 def require(run: Run) -> State:
-    """The state of a cluster that is up."""
+    """The state of a cluster that can be worked with: a test may have ended a part of it on purpose."""
     state = load(run)
-    if state is None or not state.alive():
+    if state is None or not state.reachable():
         raise ClusterError(f"cluster {run.name} is not up: run `cluster up`")
     return state
