@@ -79,11 +79,11 @@ fmt: ## Format the sources
 
 .PHONY: generate
 generate: ## Write the files that are generated from the sources
-	@$(STEP) 'config/crd' cargo run --quiet --locked -p rexec-crds --bin crdgen -- config/crd
+	@$(STEP) 'generated files' e2e/generate
 
 .PHONY: generate-check
 generate-check:
-	@$(STEP) 'generated files are up to date' e2e/generate-check config/crd
+	@$(STEP) 'generated files are up to date' e2e/generate-check config/crd docs/reference
 
 .PHONY: build
 build: ## Build the static programs
