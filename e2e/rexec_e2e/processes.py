@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from . import paths, venvs
+from .client import Client, on_this_machine
 from .errors import E2eError
 from .steps import eventually
 
@@ -131,6 +132,11 @@ class Stack:
     control_port: int
     zmtp_port: int
     http_port: int
+
+    def client(self) -> Client:
+        """The public client, as the one user; in local mode nobody looks at its token."""
+        python = venvs.venv("client") / "bin" / "python"
+        return Client(on_this_machine, python, (LOOPBACK, self.zmtp_port), "laptop")
 
     def stop(self) -> None:
         """End both."""

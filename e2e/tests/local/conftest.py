@@ -1,22 +1,12 @@
 """A gateway and a runtime server as plain processes, and the unmodified public client before them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from rexec_e2e import client, processes, venvs
+from rexec_e2e import processes
 from rexec_e2e.client import Client
-from rexec_e2e.processes import LOOPBACK, Stack
-
-TOKEN = "laptop"
-"""In local mode there is nobody to check it."""
-
-
-@pytest.fixture(scope="session")
-def client_python() -> Path:
-    """The interpreter of an environment with the public clients."""
-    return venvs.venv("client") / "bin" / "python"
+from rexec_e2e.processes import Stack
 
 
 @pytest.fixture(scope="session")
@@ -26,15 +16,10 @@ def shared_stack() -> Iterator[Stack]:
         yield running
 
 
-def client_of(stack: Stack, python: Path) -> Client:
-    """A client of a stack's gateway."""
-    return Client(client.on_this_machine, python, (LOOPBACK, stack.zmtp_port), TOKEN)
-
-
 @pytest.fixture
-def user(shared_stack: Stack, client_python: Path) -> Client:
+def user(shared_stack: Stack) -> Client:
     """The client of the shared pair."""
-    return client_of(shared_stack, client_python)
+    return shared_stack.client()
 
 
 @pytest.fixture
@@ -45,9 +30,9 @@ def own_stack() -> Iterator[Stack]:
 
 
 @pytest.fixture
-def own_user(own_stack: Stack, client_python: Path) -> Client:
+def own_user(own_stack: Stack) -> Client:
     """The client of a pair that a test has for itself."""
-    return client_of(own_stack, client_python)
+    return own_stack.client()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,8 +7,6 @@ import pytest
 from rexec_e2e import processes, venvs
 from rexec_e2e.errors import E2eError
 
-from .conftest import client_of
-
 LOOP = """
     @remote_func
     def total(n):
@@ -29,18 +27,18 @@ def interpreter(minor: str) -> Path:
 
 
 @pytest.mark.parametrize("minor", ["3.9", "3.10", "3.12", "3.13"])
-def test_wire_f13_a_mismatch_is_one_clear_sentence(client_python: Path, minor: str) -> None:
+def test_wire_f13_a_mismatch_is_one_clear_sentence(minor: str) -> None:
     with processes.stack(interpreter(minor)) as stack:
-        raised = client_of(stack, client_python).run(LOOP).ok().raised
+        raised = stack.client().run(LOOP).ok().raised
     assert raised.kind == "RuntimeError"
     assert minor in raised.message
     assert venvs.CLIENT_PYTHON in raised.message
     assert "Traceback" not in raised.message
 
 
-def test_wire_f13_a_function_whose_bytes_are_the_same_in_both_versions_runs(client_python: Path) -> None:
+def test_wire_f13_a_function_whose_bytes_are_the_same_in_both_versions_runs() -> None:
     with processes.stack(interpreter("3.12")) as stack:
-        answer = client_of(stack, client_python).run("""
+        answer = stack.client().run("""
             @remote_func
             def double(x):
                 return x * 2

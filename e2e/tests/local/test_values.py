@@ -170,8 +170,8 @@ def test_wire_f12_a_value_that_cannot_be_pickled_is_an_error_that_names_its_type
             import socket
             return {"connection": [socket.socket()]}
         attempt(f)
-    """
-        + STILL_WORKS
+    """,
+        STILL_WORKS,
     )
     raised = answer.ok().raised
     assert raised.kind == "RuntimeError"
@@ -254,8 +254,8 @@ def test_wire_f09_no_return_value_takes_the_server_down(user: Client, value: str
             f()
         except Exception as error:
             print("raised", type(error).__name__)
-    """
-        + STILL_WORKS
+    """,
+        STILL_WORKS,
     )
     answer.ok()
 
@@ -274,8 +274,8 @@ def test_wire_f10_no_argument_takes_the_server_down(user: Client, action: str) -
         def f(x):
             return x
         attempt(f, Bomb())
-    """
-        + STILL_WORKS
+    """,
+        STILL_WORKS,
     )
     assert answer.ok().raised.kind == "RuntimeError"
 
