@@ -105,10 +105,10 @@ undeploy: ## Delete what `deploy` applied, and with it every environment
 
 .PHONY: bench
 bench: build ## Measure; prints a table and writes target/bench
-	@'$(TOOLS)/python' -m rexec_bench
+	@'$(TOOLS)/python' -m bench
 
 bench-%: build
-	@'$(TOOLS)/python' -m rexec_bench '$*'
+	@'$(TOOLS)/python' -m bench '$*'
 
 .PHONY: clean
 clean: ## Remove results; what is cached stays (it is all in REXEC_CACHE)

@@ -1,0 +1,1 @@
+"""`make bench`: measures, prints a table, and writes target/bench."""
