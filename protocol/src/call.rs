@@ -53,7 +53,10 @@ pub struct CallList {
 
 /// Whether a call id chosen by a client is acceptable: 1–64 of `A-Z a-z 0-9 _ -`.
 pub fn is_valid_call_id(id: &str) -> bool {
-    (1..=64).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    (1..=64).contains(&id.len())
+        && id
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 #[cfg(test)]

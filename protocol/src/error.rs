@@ -75,7 +75,10 @@ impl RefusalCode {
 impl ApiError {
     /// An error of `code` with the sentence `message`.
     pub fn new(code: RefusalCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 }
 

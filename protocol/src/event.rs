@@ -34,12 +34,18 @@ pub struct Ending {
 impl Ending {
     /// The function returned.
     pub const fn succeeded() -> Self {
-        Self { state: CallState::Succeeded, error: None }
+        Self {
+            state: CallState::Succeeded,
+            error: None,
+        }
     }
 
     /// The call ended in `state` because of `error`.
     pub const fn because(state: CallState, error: CallError) -> Self {
-        Self { state, error: Some(error) }
+        Self {
+            state,
+            error: Some(error),
+        }
     }
 }
 
@@ -62,7 +68,12 @@ pub struct CallError {
 impl CallError {
     /// An error without an exception behind it.
     pub fn new(code: CallErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), exception_type: None, traceback: None }
+        Self {
+            code,
+            message: message.into(),
+            exception_type: None,
+            traceback: None,
+        }
     }
 }
 
@@ -185,7 +196,10 @@ impl Data {
 
 impl Chunk {
     fn of(payload: &[u8], last: bool) -> Self {
-        Self { base64: BASE64.encode(payload), last }
+        Self {
+            base64: BASE64.encode(payload),
+            last,
+        }
     }
 }
 
@@ -194,27 +208,46 @@ mod tests {
     use super::*;
 
     fn line(kind: FrameKind, payload: &[u8]) -> String {
-        serde_json::to_string(&JsonEvent::from_frame(kind, payload).expect("valid payload")).expect("serializable")
+        serde_json::to_string(&JsonEvent::from_frame(kind, payload).expect("valid payload"))
+            .expect("serializable")
     }
 
     #[test]
     fn output_is_text_where_it_can_be() {
-        assert_eq!(line(FrameKind::Stdout, b"hi\n"), r#"{"event":"stdout","text":"hi\n"}"#);
-        assert_eq!(line(FrameKind::Stderr, b"\xff"), r#"{"event":"stderr","base64":"/w=="}"#);
+        assert_eq!(
+            line(FrameKind::Stdout, b"hi\n"),
+            r#"{"event":"stdout","text":"hi\n"}"#
+        );
+        assert_eq!(
+            line(FrameKind::Stderr, b"\xff"),
+            r#"{"event":"stderr","base64":"/w=="}"#
+        );
     }
 
     #[test]
     fn values_are_base64_with_their_end_marked() {
-        assert_eq!(line(FrameKind::ResultPart, b"\x80"), r#"{"event":"result","base64":"gA==","last":false}"#);
-        assert_eq!(line(FrameKind::Result, b"."), r#"{"event":"result","base64":"Lg==","last":true}"#);
+        assert_eq!(
+            line(FrameKind::ResultPart, b"\x80"),
+            r#"{"event":"result","base64":"gA==","last":false}"#
+        );
+        assert_eq!(
+            line(FrameKind::Result, b"."),
+            r#"{"event":"result","base64":"Lg==","last":true}"#
+        );
         assert_eq!(line(FrameKind::KeepAlive, b""), r#"{"event":"keep_alive"}"#);
     }
 
     #[test]
     fn states_and_endings_keep_their_fields() {
         let state = br#"{"id":"c1","state":"queued","position":2}"#;
-        assert_eq!(line(FrameKind::State, state), r#"{"event":"state","id":"c1","state":"queued","position":2}"#);
-        let ending = Ending::because(CallState::TimedOut, CallError::new(CallErrorCode::DeadlineExceeded, "late"));
+        assert_eq!(
+            line(FrameKind::State, state),
+            r#"{"event":"state","id":"c1","state":"queued","position":2}"#
+        );
+        let ending = Ending::because(
+            CallState::TimedOut,
+            CallError::new(CallErrorCode::DeadlineExceeded, "late"),
+        );
         let json = serde_json::to_vec(&ending).expect("serializable");
         assert_eq!(
             line(FrameKind::Ending, &json),

@@ -12,6 +12,9 @@ pub const HEADER_LEN: usize = 5;
 /// Largest payload of one frame; senders split, decoders refuse.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
+/// Room that [`FrameDecoder::buffer_mut`] makes.
+const READ_AHEAD: usize = 64 * 1024;
+
 /// What a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -112,6 +115,14 @@ impl FrameDecoder {
         self.buffer.extend_from_slice(bytes);
     }
 
+    /// The buffer behind the bytes so far, to read into without a copy.
+    pub fn buffer_mut(&mut self) -> &mut BytesMut {
+        if self.buffer.capacity() - self.buffer.len() < READ_AHEAD / 4 {
+            self.buffer.reserve(READ_AHEAD);
+        }
+        &mut self.buffer
+    }
+
     /// The next whole frame, or `None` until more bytes arrive.
     ///
     /// # Errors
@@ -130,7 +141,10 @@ impl FrameDecoder {
             return Ok(None);
         }
         self.buffer.advance(HEADER_LEN);
-        Ok(Some(Frame { kind, payload: self.buffer.split_to(len).freeze() }))
+        Ok(Some(Frame {
+            kind,
+            payload: self.buffer.split_to(len).freeze(),
+        }))
     }
 
     /// Whether bytes of an unfinished frame are held: a stream that ends now was cut.
@@ -181,7 +195,14 @@ mod tests {
                 }
             }
             assert!(!decoder.is_mid_frame());
-            assert_eq!(seen, KINDS.into_iter().enumerate().map(|(n, k)| (k, n * 3)).collect::<Vec<_>>());
+            assert_eq!(
+                seen,
+                KINDS
+                    .into_iter()
+                    .enumerate()
+                    .map(|(n, k)| (k, n * 3))
+                    .collect::<Vec<_>>()
+            );
         }
     }
 

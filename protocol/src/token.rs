@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use data_encoding::HEXLOWER;
 use jsonwebtoken::jwk::{Jwk, JwkSet};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
@@ -116,8 +117,16 @@ impl Signer {
         let mut jwk = Jwk::from_encoding_key(&key, Algorithm::EdDSA).map_err(KeyError::Private)?;
         let id = key_id(issuer, &jwk);
         jwk.common.key_id = Some(id.clone());
-        let header = Header { kid: Some(id), ..Header::new(Algorithm::EdDSA) };
-        Ok(Self { issuer, key, header, jwk })
+        let header = Header {
+            kid: Some(id),
+            ..Header::new(Algorithm::EdDSA)
+        };
+        Ok(Self {
+            issuer,
+            key,
+            header,
+            jwk,
+        })
     }
 
     /// The public half, for the JWK set.
@@ -127,28 +136,36 @@ impl Signer {
 
     /// A token for the environment with UID `audience`, void [`MAX_LIFETIME`] seconds after `now` (Unix seconds).
     pub fn sign(&self, audience: &str, scope: Scope, now: u64) -> String {
-        let claims =
-            Claims { iss: self.issuer, aud: audience.to_owned(), scope, iat: now, exp: now + MAX_LIFETIME };
+        let claims = Claims {
+            iss: self.issuer,
+            aud: audience.to_owned(),
+            scope,
+            iat: now,
+            exp: now + MAX_LIFETIME,
+        };
         jsonwebtoken::encode(&self.header, &claims, &self.key).expect("claims and key are of our own making")
     }
 }
 
 impl std::fmt::Debug for Signer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Signer").field("issuer", &self.issuer).finish_non_exhaustive()
+        f.debug_struct("Signer")
+            .field("issuer", &self.issuer)
+            .finish_non_exhaustive()
     }
 }
 
 fn key_id(issuer: Issuer, jwk: &Jwk) -> String {
     let material = serde_json::to_vec(&jwk.algorithm).expect("a JWK is JSON");
-    let digest = Sha256::digest(&material);
-    let short: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let short = HEXLOWER.encode(&Sha256::digest(&material)[..8]);
     format!("{}-{short}", issuer.name())
 }
 
 /// A JWK set of the public halves of `signers`, as JSON.
 pub fn key_set<'a>(keys: impl IntoIterator<Item = &'a Jwk>) -> String {
-    let set = JwkSet { keys: keys.into_iter().cloned().collect() };
+    let set = JwkSet {
+        keys: keys.into_iter().cloned().collect(),
+    };
     serde_json::to_string(&set).expect("a JWK set is JSON")
 }
 
@@ -170,7 +187,10 @@ impl Verifier {
             .iter()
             .filter_map(|jwk| Some((jwk.common.key_id.clone()?, DecodingKey::from_jwk(jwk).ok()?)))
             .collect();
-        Ok(Self { audience: audience.to_owned(), keys })
+        Ok(Self {
+            audience: audience.to_owned(),
+            keys,
+        })
     }
 
     /// The claims of `token` where it allows `scope` at `now` (Unix seconds).
@@ -247,10 +267,18 @@ mod tests {
     #[test]
     fn a_token_allows_its_scope_in_its_environment_for_its_time() {
         let token = gateway().sign("env-1", Scope::Call, NOW);
-        let claims = verifier("env-1").verify(&token, Scope::Call, NOW + 30).expect("valid");
+        let claims = verifier("env-1")
+            .verify(&token, Scope::Call, NOW + 30)
+            .expect("valid");
         assert_eq!((claims.iss, claims.exp), (Issuer::Gateway, NOW + 60));
-        assert_eq!(verifier("env-2").verify(&token, Scope::Call, NOW), Err(TokenError::Audience));
-        assert_eq!(verifier("env-1").verify(&token, Scope::Observe, NOW), Err(TokenError::Scope));
+        assert_eq!(
+            verifier("env-2").verify(&token, Scope::Call, NOW),
+            Err(TokenError::Audience)
+        );
+        assert_eq!(
+            verifier("env-1").verify(&token, Scope::Observe, NOW),
+            Err(TokenError::Scope)
+        );
     }
 
     #[test]
@@ -266,10 +294,18 @@ mod tests {
     #[test]
     fn a_token_with_a_longer_life_than_allowed_is_refused() {
         let signer = gateway();
-        let claims =
-            Claims { iss: Issuer::Gateway, aud: "e".into(), scope: Scope::Call, iat: NOW, exp: NOW + 3600 };
+        let claims = Claims {
+            iss: Issuer::Gateway,
+            aud: "e".into(),
+            scope: Scope::Call,
+            iat: NOW,
+            exp: NOW + 3600,
+        };
         let token = jsonwebtoken::encode(&signer.header, &claims, &signer.key).expect("encodes");
-        assert_eq!(verifier("e").verify(&token, Scope::Call, NOW), Err(TokenError::Expired));
+        assert_eq!(
+            verifier("e").verify(&token, Scope::Call, NOW),
+            Err(TokenError::Expired)
+        );
     }
 
     #[test]
@@ -289,7 +325,10 @@ mod tests {
         let mut forged = gateway();
         forged.issuer = Issuer::Operator;
         let token = forged.sign("e", Scope::Drain, NOW);
-        assert_eq!(verifier("e").verify(&token, Scope::Drain, NOW), Err(TokenError::Signature));
+        assert_eq!(
+            verifier("e").verify(&token, Scope::Drain, NOW),
+            Err(TokenError::Signature)
+        );
     }
 
     #[test]
@@ -298,8 +337,19 @@ mod tests {
         let (head, signature) = token.rsplit_once('.').expect("three parts");
         let flipped: String = signature.chars().rev().collect();
         let unsigned = "eyJhbGciOiJub25lIn0.e30.";
-        for bad in ["", "x", "a.b.c", unsigned, &format!("{head}."), &format!("{head}.{flipped}")] {
-            assert_eq!(verifier("e").verify(bad, Scope::Call, NOW), Err(TokenError::Signature), "{bad}");
+        for bad in [
+            "",
+            "x",
+            "a.b.c",
+            unsigned,
+            &format!("{head}."),
+            &format!("{head}.{flipped}"),
+        ] {
+            assert_eq!(
+                verifier("e").verify(bad, Scope::Call, NOW),
+                Err(TokenError::Signature),
+                "{bad}"
+            );
         }
     }
 }

@@ -1,0 +1,148 @@
+"""How a call ended, as frames: the pickled result, or a failure with what people and programs need to know of it."""
+
+import io
+import pickle
+import traceback
+from typing import Any, Dict, Optional
+
+from rexec_worker.wire import FrameWriter, ValueWriter
+
+_MAX_MESSAGE = 64 * 1024
+_MAX_TRACEBACK = 256 * 1024
+
+
+class Failure(Exception):
+    """A call that ends without a result; ``code`` is one of the protocol's error codes."""
+
+    def __init__(self, code: str, message: str, cause: Optional[BaseException] = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.cause = cause
+
+
+def send_value(frames: FrameWriter, part: bytes, last: bytes, value: Any) -> None:
+    """Pickles ``value`` into frames: with ``pickle``, else with ``dill``, else raises ``Failure`` naming the type."""
+    writer = ValueWriter(frames, part, last)
+    try:
+        pickle.Pickler(writer, protocol=5).dump(value)
+    except Exception:  # noqa: BLE001 - whatever the value's own code raises
+        writer.discard()
+        _send_with_dill(writer, value)
+    writer.finish()
+
+
+def _send_with_dill(writer: ValueWriter, value: Any) -> None:
+    import dill
+
+    try:
+        dill.Pickler(writer, protocol=5).dump(value)
+    except Exception as error:  # noqa: BLE001 - whatever the value's own code raises
+        writer.discard()
+        raise Failure(
+            "result_not_serializable",
+            f"the call returned an object of type {_type_name(type(value))} that cannot be pickled "
+            f"({type(error).__name__}: {error}); return plain data in its place",
+            error,
+        ) from error
+
+
+def succeed(frames: FrameWriter) -> None:
+    """Sends the ending of a call that returned."""
+    frames.json(b"Z", {"state": "succeeded"})
+
+
+def fail(frames: FrameWriter, error: BaseException) -> None:
+    """Sends the ending of a call that did not."""
+    if isinstance(error, Failure):
+        _send_failure(frames, error)
+    elif isinstance(error, SystemExit):
+        _end(frames, "exit", f"the function ended its process with sys.exit({_exit_code(error)})", error)
+    else:
+        _send_exception_object(frames, error)
+        _end(frames, "exception", _text(error), error)
+
+
+def _send_failure(frames: FrameWriter, failure: Failure) -> None:
+    _end(frames, failure.code, failure.message, failure.cause)
+
+
+def _end(frames: FrameWriter, code: str, message: str, error: Optional[BaseException]) -> None:
+    content: Dict[str, Any] = {"code": code, "message": _shorten(message, _MAX_MESSAGE)}
+    if error is not None:
+        content["type"] = _type_name(type(error))
+        content["traceback"] = _shorten(format_traceback(error), _MAX_TRACEBACK)
+    frames.json(b"Z", {"state": "failed", "error": content})
+
+
+def format_traceback(error: BaseException) -> str:
+    """The traceback with its chain of causes, without the worker's own frames."""
+    try:
+        formatted = traceback.TracebackException.from_exception(error)
+        _drop_own_frames(formatted)
+        return "".join(formatted.format())
+    except Exception:  # noqa: BLE001 - an exception whose own text cannot be made
+        return f"{_type_name(type(error))}: {_text(error)}\n"
+
+
+def _drop_own_frames(formatted: Any) -> None:
+    seen = set()
+    todo = [formatted]
+    while todo:
+        part = todo.pop()
+        if part is None or id(part) in seen:
+            continue
+        seen.add(id(part))
+        kept = [frame for frame in part.stack if not frame.filename.startswith("<rexec_worker.")]
+        part.stack[:] = kept
+        todo += [part.__cause__, part.__context__, *(getattr(part, "exceptions", None) or [])]
+
+
+def _send_exception_object(frames: FrameWriter, error: BaseException) -> None:
+    """Sends the exception itself where the other side can rebuild it; the text is in the ending in any case."""
+    for dumps in (_pickle_dumps, _dill_dumps):
+        try:
+            data = dumps(error)
+            pickle.loads(data)  # noqa: S301 - our own bytes; an exception with arguments of its own fails here, not at the caller's
+        except Exception:  # noqa: BLE001, S112 - whatever the exception's own code raises
+            continue
+        writer = ValueWriter(frames, b"x", b"X")
+        writer.write(data)
+        writer.finish()
+        return
+
+
+def _pickle_dumps(error: BaseException) -> bytes:
+    return pickle.dumps(error, protocol=5)
+
+
+def _dill_dumps(error: BaseException) -> bytes:
+    import dill
+
+    buffer = io.BytesIO()
+    dill.Pickler(buffer, protocol=5).dump(error)
+    return buffer.getvalue()
+
+
+def _type_name(kind: type) -> str:
+    module = getattr(kind, "__module__", "builtins")
+    name = getattr(kind, "__qualname__", kind.__name__)
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - user code
+        return "(the exception's text cannot be shown: its __str__ fails)"
+
+
+def _exit_code(error: SystemExit) -> str:
+    return "" if error.code is None else repr(error.code)
+
+
+def _shorten(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return f"{text[:half]}\n... {len(text) - limit} characters left out ...\n{text[-half:]}"

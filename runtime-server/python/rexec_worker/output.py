@@ -1,0 +1,94 @@
+"""The standard streams of a call's process.
+
+Standard output and error are pipes, so that what subprocesses and C code write is captured too. Order within a stream is the pipe's.
+Order across the two, for what Python writes, needs a word with the runtime server: before Python writes to the other stream than last
+time, it waits until all that was written so far has been taken (``Order.turn_to``).
+"""
+
+import io
+import os
+import socket
+import sys
+import threading
+from typing import Any, Optional, Union
+
+Buffer = Union[bytes, bytearray, memoryview]
+
+
+class Order:
+    """Keeps Python's writes to the two streams in the order in which they were made."""
+
+    def __init__(self, sync: socket.socket) -> None:
+        self.lock = threading.RLock()
+        self._sync = sync
+        self._owner = os.getpid()
+        self._last: Optional[int] = None
+
+    def turn_to(self, descriptor: int) -> None:
+        """To be called, with the lock held, before a write to ``descriptor``."""
+        if descriptor == self._last:
+            return
+        # A process that user code forked shares the socket: its questions would be answered to somebody else.
+        if self._last is not None and os.getpid() == self._owner:
+            self._sync.sendall(b"b")
+            self._sync.recv(1)
+        self._last = descriptor
+
+
+class OutputStream(io.RawIOBase):
+    """A standard stream's bytes, written at once and whole."""
+
+    def __init__(self, descriptor: int, order: Order) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._order = order
+        self.mode = "wb"
+        self.name = descriptor
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._descriptor
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def isatty(self) -> bool:
+        """Never."""
+        return False
+
+    def write(self, data: Any) -> int:
+        """Writes all of ``data``: a text layer above does not look at what a short write left over."""
+        view = memoryview(data).cast("B")
+        size = len(view)
+        with self._order.lock:
+            self._order.turn_to(self._descriptor)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        return size
+
+
+def text_stream(descriptor: int, order: Order, name: str, errors: str) -> io.TextIOWrapper:
+    """A text stream over ``descriptor`` that forwards each write at once."""
+    raw: Any = OutputStream(descriptor, order)
+    stream = io.TextIOWrapper(raw, encoding="utf-8", errors=errors, newline="\n", write_through=True)
+    stream.mode = "w"  # type: ignore[misc]
+    raw.name = name
+    return stream
+
+
+def install(sync: socket.socket) -> None:
+    """Puts the streams of this process in place; descriptors 0, 1 and 2 are already what they should be."""
+    order = Order(sync)
+    sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = text_stream(1, order, "<stdout>", "surrogateescape")  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = text_stream(2, order, "<stderr>", "backslashreplace")  # type: ignore[misc]
+
+
+def flush() -> None:
+    """Sends what user code may have left in streams of its own making."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # noqa: BLE001, S110 - a stream that user code put there; its failure is not the call's
+            pass

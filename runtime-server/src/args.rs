@@ -1,0 +1,107 @@
+//! Command line; every flag of `serve` is an environment variable too.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Runs a user's Python functions, each in a process of its own.
+#[derive(Debug, Parser)]
+#[command(name = "rexec-runtime-server", version)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Copy the runtime (this binary, the installer, the Python library) into the pod's volume.
+    Copy(CopyArgs),
+    /// Install the user's packages into the pod's volume.
+    Install(InstallArgs),
+    /// Serve calls.
+    Serve(ServeArgs),
+}
+
+/// Arguments of `copy`.
+#[derive(Debug, clap::Args)]
+pub struct CopyArgs {
+    /// Directory with `bin` and `lib`.
+    #[arg(long, default_value = "/rexec")]
+    pub from: PathBuf,
+    /// Directory to put them in.
+    #[arg(long, default_value = "/opt/rexec")]
+    pub to: PathBuf,
+}
+
+/// Arguments of `install`.
+#[derive(Debug, clap::Args)]
+pub struct InstallArgs {
+    /// File of requirement lines.
+    #[arg(long)]
+    pub requirements: PathBuf,
+    /// The virtual environment to make.
+    #[arg(long, default_value = "/opt/rexec/env")]
+    pub to: PathBuf,
+    /// The Python that the environment is made for.
+    #[arg(long, default_value = "/usr/local/bin/python3")]
+    pub python: PathBuf,
+    /// The installer.
+    #[arg(long, default_value = "/opt/rexec/bin/uv")]
+    pub uv: PathBuf,
+    /// Package index (PEP 503); absent: the installer's own default.
+    #[arg(long, env = "REXEC_INDEX_URL")]
+    pub index_url: Option<String>,
+    /// Where the installer keeps files while it works; removed afterwards.
+    #[arg(long, default_value = "/opt/rexec/.cache")]
+    pub cache_dir: PathBuf,
+    /// Where byte code of the standard library goes.
+    #[arg(long, default_value = "/opt/rexec/pycache")]
+    pub pycache: PathBuf,
+    /// Where the cause of a failure is left for the operator.
+    #[arg(long, default_value = "/dev/termination-log")]
+    pub termination_log: PathBuf,
+}
+
+/// Arguments of `serve`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ServeArgs {
+    /// Address of the call API.
+    #[arg(long, env = "REXEC_LISTEN", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// Address of the control API.
+    #[arg(long, env = "REXEC_CONTROL_LISTEN", default_value = "127.0.0.1:8081")]
+    pub control_listen: SocketAddr,
+    /// The Python that runs calls.
+    #[arg(long, env = "REXEC_PYTHON", default_value = "/opt/rexec/env/bin/python")]
+    pub python: PathBuf,
+    /// Directory that is last on the path of that Python: `dill` and `rexec`.
+    #[arg(long, env = "REXEC_LIBRARY", default_value = "/opt/rexec/lib/python")]
+    pub library: PathBuf,
+    /// Where byte code of the standard library lies; absent: beside its sources.
+    #[arg(long, env = "REXEC_PYCACHE")]
+    pub pycache: Option<PathBuf>,
+    /// Modules that the warm parent imports once.
+    #[arg(long, env = "REXEC_PRELOAD", value_delimiter = ',')]
+    pub preload: Vec<String>,
+    /// Directory with `jwks.json`, the keys whose signatures are accepted.
+    #[arg(long, env = "REXEC_KEYS_DIR", default_value = "/etc/rexec/keys")]
+    pub keys_dir: PathBuf,
+    /// UID of the environment: the audience of tokens.
+    #[arg(long, env = "REXEC_ENVIRONMENT_UID", default_value = "")]
+    pub environment_uid: String,
+    /// UID of this pod.
+    #[arg(long, env = "REXEC_POD_UID", default_value = "")]
+    pub pod_uid: String,
+    /// Calls that run at once.
+    #[arg(long, env = "REXEC_MAX_CONCURRENT", default_value_t = 1)]
+    pub max_concurrent: usize,
+    /// Calls that may wait.
+    #[arg(long, env = "REXEC_MAX_QUEUED", default_value_t = 100)]
+    pub max_queued: usize,
+    /// For a laptop: no tokens, and loopback addresses only.
+    #[arg(long, env = "REXEC_INSECURE_LOCAL")]
+    pub insecure_local: bool,
+}

@@ -1,0 +1,346 @@
+//! One call in its process: the body goes in, output and result come out, and the process ends.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt as _;
+use rexec_protocol::event::Ending;
+use rexec_protocol::frame::{Frame, FrameDecoder, FrameKind};
+use rustix::process::Signal;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use super::ending::{broken, parent_lost, process_ended, stopped};
+use super::output::Output;
+use super::stop::{Stop, StopReason};
+use super::stream::EventSink;
+use crate::worker::{ExitStatus, Pool, Spare};
+
+/// Between SIGTERM and SIGKILL; the page's half second.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// A call that lasts longer gives up the advantage of having both cores to itself.
+const REFILL_AFTER: Duration = Duration::from_millis(25);
+
+/// The body of a call, read only now.
+pub(crate) type CallBody = axum::body::Body;
+
+/// Runs one call in `spare` to its end and returns that end, which has not been sent yet. The process is gone afterwards, or about to be.
+pub(super) async fn execute(
+    spare: Spare,
+    body: CallBody,
+    sink: &EventSink,
+    stop: &Stop,
+    timeout: Option<Duration>,
+    pool: &Pool,
+) -> Finished {
+    let (data_in, data_out) = spare.data.into_split();
+    let feeding = tokio::spawn(feed(body, data_out, stop.clone()));
+    let mut execution = Execution {
+        process: Process {
+            pid: spare.pid,
+            exited: spare.exited,
+            term_sent: None,
+            killed: false,
+        },
+        data: data_in,
+        decoder: FrameDecoder::default(),
+        sync: spare.sync,
+        stdout: Output::new(FrameKind::Stdout, spare.stdout),
+        stderr: Output::new(FrameKind::Stderr, spare.stderr),
+        sink,
+        stop,
+    };
+    let ending = execution.run(timeout, pool).await;
+    feeding.abort();
+    Finished {
+        ending,
+        process: execution.process,
+        sync: execution.sync,
+    }
+}
+
+/// A call whose ending is known. Its process may still be tearing down its memory.
+pub(super) struct Finished {
+    /// How the call ended.
+    pub(super) ending: Ending,
+    process: Process,
+    /// Closed, it lets the process exit.
+    sync: UnixStream,
+}
+
+impl Finished {
+    /// Lets the process go, and waits until it and all that it started is gone.
+    pub(super) async fn clear_away(self) {
+        let Self {
+            mut process, sync, ..
+        } = self;
+        drop(sync);
+        process.wait_or_kill().await;
+    }
+}
+
+struct Process {
+    pid: rustix::process::Pid,
+    exited: oneshot::Receiver<ExitStatus>,
+    term_sent: Option<Instant>,
+    killed: bool,
+}
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        crate::worker::signal_group(self.pid, signal);
+    }
+
+    /// SIGTERM; SIGKILL follows when the grace is over.
+    fn terminate(&mut self) {
+        if self.term_sent.is_none() {
+            self.signal(Signal::TERM);
+            self.term_sent = Some(Instant::now());
+        }
+    }
+
+    fn kill_at(&self) -> Option<Instant> {
+        self.term_sent.filter(|_| !self.killed).map(|sent| sent + GRACE)
+    }
+
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.killed = true;
+    }
+
+    async fn wait_or_kill(&mut self) {
+        if self.exited.is_terminated() {
+            return;
+        }
+        if tokio::time::timeout(GRACE, &mut self.exited).await.is_err() {
+            self.kill();
+            let _ = (&mut self.exited).await;
+        }
+    }
+}
+
+struct Execution<'a> {
+    process: Process,
+    data: OwnedReadHalf,
+    decoder: FrameDecoder,
+    sync: UnixStream,
+    stdout: Output,
+    stderr: Output,
+    sink: &'a EventSink,
+    stop: &'a Stop,
+}
+
+/// What happened next.
+enum Happening {
+    Frame(Frame),
+    Ended(Ending),
+    Barrier,
+    Exited(Result<ExitStatus, oneshot::error::RecvError>),
+    Told(StopReason),
+    Refill,
+    GraceOver,
+}
+
+impl Execution<'_> {
+    async fn run(&mut self, timeout: Option<Duration>, pool: &Pool) -> Ending {
+        let started = Instant::now();
+        let mut refill_at = Some(started + REFILL_AFTER);
+        let deadline = timeout.map(|limit| (started + limit, limit));
+        loop {
+            match self.next(refill_at, deadline).await {
+                Happening::Frame(frame) => self.pass_on(frame).await,
+                Happening::Barrier => self.settle_order().await,
+                Happening::Refill => {
+                    refill_at = None;
+                    pool.refill();
+                }
+                Happening::Told(reason) => {
+                    self.stop.because(reason);
+                    self.process.terminate();
+                }
+                Happening::Exited(status) => return self.conclude(status).await,
+                Happening::Ended(ending) => return self.final_word(ending),
+                Happening::GraceOver => self.process.kill(),
+            }
+        }
+    }
+
+    async fn next(&mut self, refill_at: Option<Instant>, deadline: Option<(Instant, Duration)>) -> Happening {
+        let told = self.process.term_sent.is_some();
+        let kill_at = self.process.kill_at();
+        let mut barrier = [0; 1];
+        tokio::select! {
+            biased;
+            reason = self.stop.wait(), if !told => Happening::Told(reason),
+            () = self.sink.closed(), if !told => Happening::Told(StopReason::Abandoned),
+            limit = expire(deadline), if !told => Happening::Told(StopReason::Deadline(limit)),
+            happening = next_frame(&mut self.data, &mut self.decoder) => happening,
+            read = self.sync.read_exact(&mut barrier) => {
+                if read.is_ok() { Happening::Barrier } else { std::future::pending().await }
+            }
+            frame = self.stdout.next() => Happening::Frame(frame),
+            frame = self.stderr.next() => Happening::Frame(frame),
+            status = &mut self.process.exited => Happening::Exited(status),
+            () = wait_until(kill_at) => Happening::GraceOver,
+            () = wait_until(refill_at) => Happening::Refill,
+        }
+    }
+
+    /// Sends a frame on; all output written before a value comes before it.
+    async fn pass_on(&mut self, frame: Frame) {
+        if !matches!(frame.kind, FrameKind::Stdout | FrameKind::Stderr) {
+            self.drain_output().await;
+        }
+        self.send(frame).await;
+    }
+
+    async fn settle_order(&mut self) {
+        self.drain_output().await;
+        let _ = self.sync.write_all(b"b").await;
+    }
+
+    async fn drain_output(&mut self) {
+        for frame in self.stdout.drain() {
+            self.send(frame).await;
+        }
+        for frame in self.stderr.drain() {
+            self.send(frame).await;
+        }
+    }
+
+    /// Waits for a slow reader; a call that is told to end meanwhile loses what its reader has not taken.
+    async fn send(&mut self, frame: Frame) {
+        if self.process.term_sent.is_some() {
+            let _ = tokio::time::timeout(GRACE, self.sink.send(frame)).await;
+            return;
+        }
+        tokio::select! {
+            biased;
+            _ = self.sink.send(frame) => {}
+            _reason = self.stop.wait() => self.process.terminate(),
+        }
+    }
+
+    /// The process ended without a word: what it had written comes first, then why it ended.
+    async fn conclude(&mut self, status: Result<ExitStatus, oneshot::error::RecvError>) -> Ending {
+        loop {
+            match take_frame(&self.data, &mut self.decoder) {
+                Some(Happening::Frame(frame)) => self.pass_on(frame).await,
+                Some(Happening::Ended(ending)) => {
+                    self.drain_output().await;
+                    return self.final_word(ending);
+                }
+                _ => break,
+            }
+        }
+        self.drain_output().await;
+        match (self.stop.reason(), status) {
+            (Some(reason), _) => stopped(&reason, true),
+            (None, Ok(status)) => process_ended(status),
+            (None, Err(_)) => parent_lost(),
+        }
+    }
+
+    /// A call that was told to end has that ending, whatever its function made of it.
+    fn final_word(&self, ending: Ending) -> Ending {
+        match self.stop.reason() {
+            Some(reason) if self.process.term_sent.is_some() => stopped(&reason, true),
+            _ => ending,
+        }
+    }
+}
+
+async fn next_frame(data: &mut OwnedReadHalf, decoder: &mut FrameDecoder) -> Happening {
+    loop {
+        if let Some(happening) = decoded(decoder) {
+            return happening;
+        }
+        match data.read_buf(decoder.buffer_mut()).await {
+            Ok(count) if count > 0 => {}
+            // Its exit is on the way, and says more.
+            Ok(_) | Err(_) => return std::future::pending().await,
+        }
+    }
+}
+
+/// The next frame of a process that is gone: what is in the socket already.
+fn take_frame(data: &OwnedReadHalf, decoder: &mut FrameDecoder) -> Option<Happening> {
+    loop {
+        if let Some(happening) = decoded(decoder) {
+            return Some(happening);
+        }
+        match data.try_read_buf(decoder.buffer_mut()) {
+            Ok(count) if count > 0 => {}
+            Ok(_) | Err(_) => return None,
+        }
+    }
+}
+
+fn decoded(decoder: &mut FrameDecoder) -> Option<Happening> {
+    match decoder.next_frame() {
+        Ok(Some(frame)) => Some(understand(frame)),
+        Ok(None) => None,
+        Err(error) => Some(Happening::Ended(broken(&error.to_string()))),
+    }
+}
+
+fn understand(frame: Frame) -> Happening {
+    match frame.kind {
+        FrameKind::ItemPart
+        | FrameKind::Item
+        | FrameKind::ResultPart
+        | FrameKind::Result
+        | FrameKind::ExceptionPart
+        | FrameKind::Exception
+        | FrameKind::Discard => Happening::Frame(frame),
+        FrameKind::Ending => match serde_json::from_slice::<Ending>(&frame.payload) {
+            Ok(ending) if ending.state.is_ending() => Happening::Ended(ending),
+            Ok(_) => Happening::Ended(broken("an ending that is none")),
+            Err(error) => Happening::Ended(broken(&error.to_string())),
+        },
+        FrameKind::State | FrameKind::Stdout | FrameKind::Stderr | FrameKind::KeepAlive => {
+            Happening::Ended(broken("a frame that only the server may send"))
+        }
+    }
+}
+
+async fn expire(deadline: Option<(Instant, Duration)>) -> Duration {
+    match deadline {
+        Some((at, limit)) => {
+            sleep_until(at).await;
+            limit
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn wait_until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes the body to the process as it comes. A process that stops reading stops the sender; one that is gone needs no more.
+async fn feed(mut body: CallBody, mut process: OwnedWriteHalf, stop: Stop) {
+    while let Some(part) = body.frame().await {
+        match part {
+            Ok(part) => {
+                if let Ok(data) = part.into_data()
+                    && process.write_all(&data).await.is_err()
+                {
+                    return;
+                }
+            }
+            Err(error) => {
+                stop.because(StopReason::BodyCut(error.to_string()));
+                // Not closed before the process is ended: it would take the cut for the end.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+    let _ = process.shutdown().await;
+}

@@ -1,0 +1,71 @@
+//! Taking a call's output out of its pipes.
+
+use std::io;
+
+use bytes::Bytes;
+use rexec_protocol::frame::{Frame, FrameKind};
+use tokio::net::unix::pipe::Receiver;
+
+const CHUNK: usize = 64 * 1024;
+
+/// One of the two standard streams.
+pub(super) struct Output {
+    kind: FrameKind,
+    pipe: Receiver,
+    buffer: Vec<u8>,
+    open: bool,
+}
+
+impl Output {
+    pub(super) fn new(kind: FrameKind, pipe: Receiver) -> Self {
+        Self {
+            kind,
+            pipe,
+            buffer: vec![0; CHUNK],
+            open: true,
+        }
+    }
+
+    /// The next output, as soon as there is some. Never ends: a closed pipe has none.
+    pub(super) async fn next(&mut self) -> Frame {
+        loop {
+            if !self.open {
+                return std::future::pending().await;
+            }
+            if self.pipe.readable().await.is_err() {
+                self.open = false;
+            } else if let Some(frame) = self.take(CHUNK) {
+                return frame;
+            }
+        }
+    }
+
+    /// What is in the pipe at this moment, not what a writer that does not stop adds meanwhile.
+    pub(super) fn drain(&mut self) -> Vec<Frame> {
+        let mut left =
+            rustix::io::ioctl_fionread(&self.pipe).map_or(0, |count| usize::try_from(count).unwrap_or(CHUNK));
+        let mut frames = Vec::new();
+        while left > 0 && self.open {
+            let Some(frame) = self.take(left.min(CHUNK)) else {
+                break;
+            };
+            left -= frame.payload.len();
+            frames.push(frame);
+        }
+        frames
+    }
+
+    fn take(&mut self, most: usize) -> Option<Frame> {
+        match self.pipe.try_read(&mut self.buffer[..most]) {
+            Ok(count) if count > 0 => Some(Frame {
+                kind: self.kind,
+                payload: Bytes::copy_from_slice(&self.buffer[..count]),
+            }),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Ok(_) | Err(_) => {
+                self.open = false;
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Keeps the warm parent alive and one spare ahead of the calls.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::bundle::PythonConfig;
+use super::parent::{Hello, Message, Parent, ParentError};
+use super::spare::{ExitStatus, Spare, Unborn, signal_group};
+
+const FIRST_RESTART_DELAY: Duration = Duration::from_millis(50);
+const LAST_RESTART_DELAY: Duration = Duration::from_secs(10);
+
+/// Spares that may end in a row before their call; a parent that forks nothing else is started anew.
+const MAX_SPARES_LOST: u32 = 5;
+
+/// The Python parent process is gone, and what it had forked with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the Python parent process died")]
+pub struct ParentLost;
+
+enum Request {
+    Take(oneshot::Sender<Spare>),
+    Refill,
+}
+
+/// Hands out spares. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    requests: mpsc::UnboundedSender<Request>,
+    hello: watch::Receiver<Option<Arc<Hello>>>,
+}
+
+impl Pool {
+    /// Starts the parent, and starts it again, with growing pauses, whenever it dies.
+    pub fn start(config: PythonConfig) -> Self {
+        let (requests, inbox) = mpsc::unbounded_channel();
+        let (told, hello) = watch::channel(None);
+        tokio::spawn(keep_alive(config, inbox, told));
+        Self { requests, hello }
+    }
+
+    /// What the parent told of its Python; `None` while there is no warm parent.
+    pub fn hello(&self) -> Option<Arc<Hello>> {
+        self.hello.borrow().clone()
+    }
+
+    /// Waits until the parent is warm.
+    pub async fn warm(&self) -> Arc<Hello> {
+        let mut hello = self.hello.clone();
+        loop {
+            if let Some(hello) = hello.borrow_and_update().clone() {
+                return hello;
+            }
+            if hello.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// A spare for one call, as soon as there is one.
+    ///
+    /// # Errors
+    /// [`ParentLost`] where the parent died meanwhile.
+    pub async fn take(&self) -> Result<Spare, ParentLost> {
+        let (sender, spare) = oneshot::channel();
+        self.requests
+            .send(Request::Take(sender))
+            .map_err(|_| ParentLost)?;
+        spare.await.map_err(|_| ParentLost)
+    }
+
+    /// Has the next spare made. Not done when one is taken: the fork would keep a core from the call.
+    pub fn refill(&self) {
+        let _ = self.requests.send(Request::Refill);
+    }
+}
+
+async fn keep_alive(
+    config: PythonConfig,
+    mut requests: mpsc::UnboundedReceiver<Request>,
+    told: watch::Sender<Option<Arc<Hello>>>,
+) {
+    let mut delay = FIRST_RESTART_DELAY;
+    loop {
+        match Parent::start(&config).await {
+            Ok((parent, hello)) => {
+                delay = FIRST_RESTART_DELAY;
+                told.send_replace(Some(Arc::new(hello)));
+                let mut shift = Shift::new(parent);
+                let end = shift.work(&mut requests).await;
+                told.send_replace(None);
+                match end {
+                    End::Closed => return,
+                    End::Lost(error) => tracing::error!("the Python parent process is gone: {error}"),
+                }
+            }
+            Err(error) => tracing::error!("{error}"),
+        }
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(LAST_RESTART_DELAY);
+    }
+}
+
+enum End {
+    Closed,
+    Lost(ParentError),
+}
+
+/// One parent's time.
+struct Shift {
+    parent: Parent,
+    unborn: VecDeque<Unborn>,
+    ready: VecDeque<Spare>,
+    takers: VecDeque<oneshot::Sender<Spare>>,
+    exits: HashMap<i32, oneshot::Sender<ExitStatus>>,
+    spares_lost: u32,
+}
+
+impl Shift {
+    fn new(parent: Parent) -> Self {
+        Self {
+            parent,
+            unborn: VecDeque::new(),
+            ready: VecDeque::new(),
+            takers: VecDeque::new(),
+            exits: HashMap::new(),
+            spares_lost: 0,
+        }
+    }
+
+    async fn work(&mut self, requests: &mut mpsc::UnboundedReceiver<Request>) -> End {
+        if let Err(error) = self.refill().await {
+            return End::Lost(error);
+        }
+        loop {
+            let done = tokio::select! {
+                request = requests.recv() => match request {
+                    None => return End::Closed,
+                    Some(request) => self.answer(request).await,
+                },
+                message = self.parent.next() => match message {
+                    Ok(Some(message)) => self.note(&message).await,
+                    Ok(None) => Err(ParentError::Ended),
+                    Err(error) => Err(error),
+                },
+            };
+            if let Err(error) = done {
+                return End::Lost(error);
+            }
+        }
+    }
+
+    async fn answer(&mut self, request: Request) -> Result<(), ParentError> {
+        match request {
+            Request::Refill => self.refill().await,
+            Request::Take(taker) => {
+                if let Some(spare) = self.ready.pop_front() {
+                    self.hand_out(spare, taker);
+                    return Ok(());
+                }
+                self.takers.push_back(taker);
+                self.refill().await
+            }
+        }
+    }
+
+    /// One spare more than is waited for.
+    async fn refill(&mut self) -> Result<(), ParentError> {
+        while self.ready.len() + self.unborn.len() < self.takers.len().max(1) {
+            let unborn = Unborn::request(&self.parent.channel).await?;
+            self.unborn.push_back(unborn);
+        }
+        Ok(())
+    }
+
+    async fn note(&mut self, message: &Message) -> Result<(), ParentError> {
+        match *message {
+            Message::Forked { forked } => self.born(forked),
+            Message::Exited { exited, status } => return self.ended(exited, status).await,
+            Message::Hello { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn ended(&mut self, pid: i32, status: i32) -> Result<(), ParentError> {
+        if let Some(waiting) = self.exits.remove(&pid) {
+            let _ = waiting.send(ExitStatus::from_wait(status));
+        }
+        let before = self.ready.len();
+        self.ready.retain(|spare| spare.pid.as_raw_nonzero().get() != pid);
+        if self.ready.len() < before {
+            self.spares_lost += 1;
+            tracing::warn!(status = ?ExitStatus::from_wait(status), "a process that waited for a call ended");
+            if self.spares_lost >= MAX_SPARES_LOST {
+                return Err(ParentError::SparesEnd);
+            }
+            return self.refill().await;
+        }
+        Ok(())
+    }
+
+    fn born(&mut self, pid: i32) {
+        let (Some(unborn), Some(process)) = (self.unborn.pop_front(), Pid::from_raw(pid)) else {
+            return;
+        };
+        let (sender, exited) = oneshot::channel();
+        self.exits.insert(pid, sender);
+        let spare = unborn.born(process, exited);
+        match self.takers.pop_front() {
+            Some(taker) => self.hand_out(spare, taker),
+            None => self.ready.push_back(spare),
+        }
+    }
+
+    fn hand_out(&mut self, spare: Spare, taker: oneshot::Sender<Spare>) {
+        self.spares_lost = 0;
+        if let Err(spare) = taker.send(spare) {
+            self.ready.push_front(spare);
+        }
+    }
+}
+
+impl Drop for Shift {
+    /// Nothing that this parent forked outlives it. Those whose call runs are ended by their call, which sees its `exited` fail.
+    fn drop(&mut self) {
+        for pid in self.exits.keys().copied().filter_map(Pid::from_raw) {
+            signal_group(pid, Signal::KILL);
+        }
+    }
+}
