@@ -29,7 +29,7 @@ def step(what: str) -> Iterator[None]:
     say(f"    {what}: {time.monotonic() - start:.1f} s")
 
 
-def eventually(what: str, seconds: float, probe: Callable[[], T], pause: float = 0.1) -> T:
+def eventually(what: str, seconds: float, probe: Callable[[], T | None], pause: float = 0.1) -> T:
     """Ask `probe` until its answer is true, and return that; after `seconds` the error shows the last answer."""
     deadline = time.monotonic() + seconds
     while True:
