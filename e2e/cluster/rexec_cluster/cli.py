@@ -19,13 +19,16 @@ from . import (
     forward,
     index,
     lifecycle,
+    members,
     namespaces,
     node,
+    preparation,
     python_images,
     registry,
     rights,
     settings,
     state,
+    teardown,
 )
 from .errors import ClusterError
 from .images import Store
@@ -103,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
     kill = add("kill-node", _kill_node, "end an added node without a word, as when its machine loses power")
     kill.add_argument("number", type=int, metavar="NUMBER")
     add("kubeconfig", _kubeconfig, "print a kubeconfig for programs run by `exec`")
-    kubectl = add("kubectl", _kubectl, "run kubectl as the administrator; its files are the host's")
+    kubectl = add("kubectl", _kubectl, "run kubectl as the administrator; files are the host's")
     kubectl.usage = "cluster kubectl ARGUMENT ..."
     execute = add("exec", _exec, "run a host program in the cluster's network; KUBECONFIG and kubectl are set")
     execute.usage = "cluster exec -- COMMAND ..."
@@ -135,7 +138,7 @@ def _up(context: Context, _: argparse.Namespace) -> int:
 
 def _down(context: Context, _: argparse.Namespace) -> int:
     with lifecycle.only_one(context.run):
-        lifecycle.down(context.run)
+        teardown.down(context.run)
     return 0
 
 
@@ -152,8 +155,7 @@ def _kill_node(context: Context, options: argparse.Namespace) -> int:
 
 
 def _build(context: Context, _: argparse.Namespace) -> int:
-    rights.require_tools(context.cache)
-    lifecycle.prepare(context.cache, lifecycle.wanted_python_images(os.environ))
+    preparation.prepare(context.cache, os.environ)
     return 0
 
 
@@ -164,7 +166,7 @@ def _status(context: Context, _: argparse.Namespace) -> int:
         return 1
     alive = current.alive()
     print(f"cluster {context.run.name}: {'up' if alive else 'half there (`up` clears it away and starts anew)'}")
-    for name, process in lifecycle.running_processes(current):
+    for name, process in members.running_processes(current):
         print(f"  {name:<26} {'runs' if process.alive() else 'ENDED'} (pid {process.pid})")
     for number in current.nodes:
         print(f"  address of node {number:<10} {settings.node_address(number)}")
@@ -215,6 +217,7 @@ def _execute(context: Context, command: list[str]) -> NoReturn:
     tools = build.kubernetes_program(context.cache, "kubectl").parent
     environment = current.environment(os.environ)
     environment["KUBECONFIG"] = str(context.run.admin_kubeconfig)
+    environment["KUBECACHEDIR"] = str(context.run.kubectl_cache)
     environment["PATH"] = f"{tools}:{environment.get('PATH', '/usr/sbin:/usr/bin:/sbin:/bin')}"
     entered = namespaces.in_network(current.pid, *command)
     os.execvpe(entered[0], entered, environment)

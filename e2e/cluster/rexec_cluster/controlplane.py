@@ -76,6 +76,7 @@ def controller_manager_command(run: Run, cache: Cache) -> list[str | Path]:
         f"--requestheader-client-ca-file={pki}/front-proxy-ca.crt",
         f"--client-ca-file={pki}/ca.crt",
         "--use-service-account-credentials=true",
+        f"--flex-volume-plugin-dir={run.root}/flex-volumes",
         "--controllers=*,bootstrapsigner,tokencleaner",
     ]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import build, debian, file_server, rights, state
 from .errors import ClusterError
-from .lifecycle import Cluster
+from .members import Cluster
 from .paths import Cache, Run
 from .processes import run as run_program
 from .progress import say, step

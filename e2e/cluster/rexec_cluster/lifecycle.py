@@ -1,38 +1,20 @@
-"""Up, down and one node more: the order of things."""
+"""Up, and one node more: the order of things."""
 
 import contextlib
 import fcntl
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-from . import (
-    build,
-    catalogue,
-    cgroups,
-    controlplane,
-    debian,
-    index,
-    namespaces,
-    network,
-    node,
-    pki,
-    python_images,
-    registry,
-    rights,
-    state,
-)
-from .api import Api, resolves
+from . import catalogue, cgroups, controlplane, debian, index, network, node, pki, registry, state, teardown
+from .api import resolves
 from .configs import NodePlan
-from .debian import Bundle
 from .errors import ClusterError
+from .members import Cluster
 from .paths import SOURCE, Cache, Run
-from .processes import Daemon, Process, identify, kill_all, marked, spawn
-from .processes import run as run_program
-from .progress import say, step, wait_until
-from .settings import API_URL, DEFAULT_PYTHON_IMAGES, DNS_SERVICE_ADDRESS, INDEX_URL, REGISTRY_ADDRESS, REGISTRY_NAME
-from .state import State
+from .preparation import Prepared, prepare
+from .processes import kill_all
+from .progress import say, step
+from .settings import API_URL, DNS_SERVICE_ADDRESS, INDEX_URL, REGISTRY_ADDRESS, REGISTRY_NAME
 
 DNS_MANIFEST = SOURCE / "images" / "coredns.yaml"
 _API_NAME = "kubernetes.default.svc.cluster.local"
@@ -51,94 +33,6 @@ def only_one(run: Run) -> Iterator[None]:
         yield
 
 
-class Cluster:
-    """A cluster while it is being put up, or a node is being added to it."""
-
-    def __init__(self, run: Run, cache: Cache, bundle: Bundle, current: State) -> None:
-        self.run, self.cache, self.bundle, self.state = run, cache, bundle, current
-
-    def plan(self, number: int) -> NodePlan:
-        return NodePlan(self.run.name, number, self.run.node(number), self.state.cgroups.path(f"node-{number}"))
-
-    @property
-    def api(self) -> Api:
-        return Api(self.state.pid, self.run.pki)
-
-    def environment(self) -> dict[str, str]:
-        return self.state.environment({**self.bundle.environment(), "HOME": str(self.run.root)})
-
-    def create_node(self, number: int) -> NodePlan:
-        """A node's files, cgroup and namespaces; it is written down before anything else can fail."""
-        plan = self.plan(number)
-        node.write_files(plan, self.run, self.bundle)
-        cgroups.create(self.state.cgroups, f"node-{number}")
-        self.state.last_number = number
-        self.state.nodes[number] = namespaces.create(
-            plan.name,
-            plan.directory,
-            build.pause_program(self.cache),
-            self.run.logs / f"node-{number}.log",
-            self.environment(),
-            self.state.cgroups.files("daemons"),
-        )
-        state.save(self.run, self.state)
-        return plan
-
-    def starter(self, number: int) -> node.Start:
-        """Starts daemons in all namespaces of a node."""
-
-        def start(name: str, command: Sequence[str | Path]) -> None:
-            full_name = name if number == 1 else f"{name}-{number}"
-            entered = namespaces.inside(self.state.nodes[number].pid, *command)
-            self._start(full_name, entered, self.environment())
-
-        return start
-
-    def start_in_network(self, name: str, command: Sequence[str | Path]) -> None:
-        """Start a program of the host's in the first node's network alone."""
-        environment = self.state.environment({**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONDONTWRITEBYTECODE": "1"})
-        self._start(name, namespaces.in_network(self.state.pid, *command), environment)
-
-    def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
-        log = self.run.logs / f"{name}.log"
-        files = self.state.cgroups.files("daemons")
-        process = spawn(command, log=log, environment=environment, cgroup_files=files)
-        self.state.daemons.append(Daemon(name, process, log))
-        state.save(self.run, self.state)
-
-    def wait(self, what: str, seconds: float, ready: node.Check) -> None:
-        """Wait for something, and give up at once when a daemon has ended."""
-
-        def asked() -> bool:
-            for daemon in self.state.daemons:
-                daemon.require()
-            return ready()
-
-        wait_until(what, seconds, asked)
-
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        program = build.kubernetes_program(self.cache, "kubectl")
-        words = namespaces.in_network(self.state.pid, program, f"--kubeconfig={self.run.admin_kubeconfig}", *arguments)
-        return run_program(words, what=f"kubectl {arguments[0]}", stdin=stdin)
-
-
-def prepare(cache: Cache, python_versions: Sequence[str]) -> tuple[Bundle, list[catalogue.Entry]]:
-    """Everything a cluster starts from; what the cache has is taken from there."""
-    with build.only_one_builder(cache):
-        bundle = debian.fetch(cache)
-        rights.require_host(cache, bundle)
-        build.build_programs(cache)
-        images = catalogue.system_images(cache)
-        images += [python_images.python_image(cache, bundle, version) for version in python_versions]
-        index.fill(cache, bundle)
-    return bundle, images
-
-
-def wanted_python_images(environment: Mapping[str, str]) -> list[str]:
-    chosen = environment.get("PYTHON_IMAGES")
-    return chosen.split() if chosen else list(DEFAULT_PYTHON_IMAGES)
-
-
 def up(run: Run, cache: Cache, environment: Mapping[str, str]) -> None:
     """Put the cluster up, and come back when it can be used."""
     start = time.monotonic()
@@ -146,22 +40,22 @@ def up(run: Run, cache: Cache, environment: Mapping[str, str]) -> None:
     if current is not None and current.alive():
         say(f"cluster {run.name} is up already")
         return
-    rights.require_tools(cache)
-    bundle, images = prepare(cache, wanted_python_images(environment))
+    prepared = prepare(cache, environment)
     if current is not None or run.root.exists():
         say(f"cluster {run.name} is half there: clearing it away first")
-        down(run)
-    cluster = Cluster(run, cache, bundle, state.new(cgroups.host_plan(run.name)))
+        teardown.down(run)
+    cluster = Cluster(run, cache, prepared.bundle, state.new(cgroups.host_plan(run.name), prepared.storage))
     state.save(run, cluster.state)
-    _start_first_node(cluster, images)
-    _start_services(cluster)
+    with teardown.start_emptying_trash(run):
+        _start_first_node(cluster, prepared)
+        _start_services(cluster)
     cluster.state.complete = True
     state.save(run, cluster.state)
     say(f"cluster {run.name} is up after {time.monotonic() - start:.1f} s")
     say(f"  API {API_URL}   registry {REGISTRY_ADDRESS} ({REGISTRY_NAME})   package index {INDEX_URL}")
 
 
-def _start_first_node(cluster: Cluster, images: list[catalogue.Entry]) -> None:
+def _start_first_node(cluster: Cluster, prepared: Prepared) -> None:
     with step("certificates, namespaces and network"):
         cgroups.create(cluster.state.cgroups, "daemons")
         pki.create(cluster.run.pki)
@@ -171,7 +65,7 @@ def _start_first_node(cluster: Cluster, images: list[catalogue.Entry]) -> None:
     with step("API server"):
         controlplane.start_store_and_server(start, cluster.run, cluster.cache, cluster.bundle)
         node.start_containerd(start, plan, cluster.bundle)
-        _start_registry(cluster, images)
+        _start_registry(cluster, prepared)
         cluster.start_in_network("index", index.server_command(cluster.cache))
         cluster.wait("API server", 90, cluster.api.ready)
     with step("node"):
@@ -179,8 +73,8 @@ def _start_first_node(cluster: Cluster, images: list[catalogue.Entry]) -> None:
         _start_node_daemons(cluster, plan)
 
 
-def _start_registry(cluster: Cluster, images: list[catalogue.Entry]) -> None:
-    registry.seed(cluster.run.registry, catalogue.Catalogue(cluster.cache).store, images)
+def _start_registry(cluster: Cluster, prepared: Prepared) -> None:
+    registry.seed(cluster.run.registry, catalogue.Catalogue(cluster.cache).store, prepared.images)
     file = cluster.run.config / "registry.yaml"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(registry.config(cluster.run.registry))
@@ -238,56 +132,3 @@ def kill_node(run: Run, number: int) -> None:
     kill_all([current.nodes.pop(number)], 10)
     current.daemons = [daemon for daemon in current.daemons if not daemon.name.endswith(f"-{number}")]
     state.save(run, current)
-
-
-def down(run: Run) -> None:
-    """End everything that `up` started, in whatever state it is; nothing there is no error."""
-    start = time.monotonic()
-    current = state.load(run)
-    if current is not None and current.boot == state.boot_id():
-        _end_processes(current)
-        if busy := cgroups.remove(current.cgroups):
-            raise ClusterError(f"cgroups of cluster {run.name} stay busy: {', '.join(busy)}")
-    existed = run.root.exists()
-    _remove_tree(run.root)
-    if existed:
-        say(f"cluster {run.name} is down after {time.monotonic() - start:.1f} s")
-    else:
-        say(f"cluster {run.name} is not up")
-
-
-def _end_processes(current: State) -> None:
-    """A node's first process takes all others in its namespaces along; then come those outside of them."""
-    guests = [guest for first in current.nodes.values() for guest in namespaces.processes_in_network_of(first)]
-    kill_all(current.nodes.values(), 10)
-    outside = [*current.forwards.values(), *(daemon.process for daemon in current.daemons)]
-    kill_all([*outside, *guests, *marked(current.token)], 5)
-    if left := kill_all(map(identify, cgroups.members(current.cgroups)), 5):
-        raise ClusterError(f"processes that do not end: {', '.join(str(process.pid) for process in left)}")
-    _await_reaping([*outside, *current.nodes.values()])
-
-
-def _await_reaping(ended: list[Process]) -> None:
-    """Ended processes belong to the host's init, which may take a second to clear them away."""
-    deadline = time.monotonic() + 2
-    while any(Path(f"/proc/{process.pid}").exists() for process in ended) and time.monotonic() < deadline:
-        time.sleep(0.02)
-
-
-def _remove_tree(root: Path) -> None:
-    """A mount that dies with its namespace can keep a directory busy for a moment. `rm` is much faster than Python."""
-    deadline = time.monotonic() + 5
-    while root.exists():
-        try:
-            run_program(["rm", "-rf", "--one-file-system", root], what=f"removing {root}")
-        except ClusterError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
-def running_processes(current: State) -> list[tuple[str, Process]]:
-    """What `status` shows: every part and its process."""
-    nodes = [(f"node {number}", process) for number, process in current.nodes.items()]
-    forwards = [(f"forward {name}", process) for name, process in current.forwards.items()]
-    return [*nodes, *((daemon.name, daemon.process) for daemon in current.daemons), *forwards]

@@ -4,6 +4,7 @@ import ctypes
 import os
 import socket
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import ClusterError
@@ -15,15 +16,23 @@ _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def create(
-    node: str, directory: Path, pause: Path, log: Path, environment: dict[str, str], cgroup_files: list[Path]
-) -> Process:
+@dataclass(frozen=True)
+class InitArguments:
+    """What a node's first process has to know, in the order in which it takes it."""
+
+    node: str
+    directory: Path
+    cache: Path
+    pause: Path
+
+
+def create(init: InitArguments, log: Path, environment: dict[str, str], cgroup_files: list[Path]) -> Process:
     """Make a node's namespaces and return their first process; whoever kills it ends everything in them."""
-    ready = directory / "ready"
+    ready = init.directory / "ready"
     ready.unlink(missing_ok=True)
     unshare = ["unshare", "--mount", "--propagation", "private", "--net", "--pid", "--uts", "--ipc", "--fork"]
     outer = spawn(
-        [*unshare, "--mount-proc", _INIT, node, directory, pause],
+        [*unshare, "--mount-proc", _INIT, init.node, init.directory, init.cache, init.pause],
         log=log,
         environment=environment,
         cgroup_files=cgroup_files,
@@ -31,10 +40,10 @@ def create(
 
     def initialised() -> bool:
         if not outer.alive():
-            raise ClusterError(f"the namespaces of node {node} could not be set up:\n{tail(log)}")
+            raise ClusterError(f"the namespaces of node {init.node} could not be set up:\n{tail(log)}")
         return ready.exists()
 
-    wait_until(f"namespaces of node {node}", 10, initialised, pause=0.02)
+    wait_until(f"namespaces of node {init.node}", 10, initialised, pause=0.02)
     return identify(_only_child(outer.pid))
 
 

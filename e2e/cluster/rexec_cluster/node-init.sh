@@ -1,21 +1,32 @@
 #!/bin/sh
 # The first process of a node's mount, network, pid, uts and ipc namespaces: it makes them ready and then becomes the
-# pause program. Arguments: node name, node directory, pause program.
+# pause program. Arguments: node name, node directory, the cache (which the node directory is in), pause program.
 set -eu
-node=$1 directory=$2 pause=$3
+node=$1 directory=$2 cache=$3 pause=$4
 
 hostname "$node"
+
+# Kubernetes, containerd and CNI have files in fixed places: the node gets a /run and a /var of its own, in which the
+# host's are not seen, and no two nodes meet. Should the cache lie in one of them, it is kept.
+own() {
+	case "$cache/" in
+	"$1"/*)
+		mount --bind "$cache" /mnt
+		mount -t tmpfs tmpfs "$1"
+		mkdir -p "$cache"
+		mount --move /mnt "$cache"
+		;;
+	*) mount -t tmpfs tmpfs "$1" ;;
+	esac
+}
+own "$(readlink -f /run)"
+own "$(readlink -f /var)"
+mkdir -p /var/tmp /var/log /var/lib/cni /run/containerd /run/netns /run/lock
+chmod 1777 /var/tmp
+ln -s /run /var/run
+
 # Pods' volume mounts must be able to travel between the kubelet and containers; nothing travels back to the host.
 mount --make-rshared /
-
-# Places whose names are fixed in Kubernetes, containerd and CNI get a file system of the node's own.
-for place in /run/netns /run/containerd /var/log/containers; do
-	mkdir -p "$place"
-	mount -t tmpfs tmpfs "$place"
-done
-mount --make-shared /run/netns
-mkdir -p /var/lib/cni "$directory/cni-state"
-mount --bind "$directory/cni-state" /var/lib/cni
 
 # The kubelet insists on these values, which hold for the whole machine: it is shown them, and the machine is unchanged.
 mkdir -p "$directory/sysctl"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import configs, pki, registry
+from . import configs, pki, registry, unpacked
 from .build import KUBE_ROUTER, kubernetes_program
 from .configs import CONTAINERD_SOCKET, NodePlan
 from .debian import Bundle
@@ -17,10 +17,11 @@ Start = Callable[[str, Sequence[str | Path]], None]
 Check = Callable[[], bool]
 
 
-def write_files(plan: NodePlan, run: Run, bundle: Bundle) -> None:
+def write_files(plan: NodePlan, run: Run, bundle: Bundle, storage: Path) -> None:
     """Everything the node's daemons read."""
-    for name in ("config/cni", "kubelet", "pod-logs", "containerd/root"):
+    for name in ("config/cni", "kubelet", "pod-logs", "containerd"):
         (plan.directory / name).mkdir(parents=True, exist_ok=True)
+    unpacked.give(storage, plan.directory / "containerd" / "root")
     certificate = pki.kubelet_certificate(plan.name, plan.address)
     pki.issue(run.pki, certificate)
     pki.write_kubeconfig(run.pki, certificate.name, plan.config / "kubelet.kubeconfig")

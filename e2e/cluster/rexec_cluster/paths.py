@@ -37,6 +37,10 @@ class Cache:
         return self.root / "rootfs"
 
     @property
+    def unpacked(self) -> Path:
+        return self.root / "unpacked"
+
+    @property
     def index(self) -> Path:
         return self.root / "index"
 
@@ -56,6 +60,11 @@ class Run:
     def lock(self) -> Path:
         """Beside the directory, not in it: it must outlive `down`. No cluster's name begins with a dot."""
         return self.root.parent / f".{self.name}.lock"
+
+    @property
+    def trash(self) -> Path:
+        """Directories of earlier runs that are still to be removed."""
+        return self.root.parent / f".{self.name}.trash"
 
     @property
     def state(self) -> Path:
@@ -88,6 +97,11 @@ class Run:
     @property
     def admin_kubeconfig(self) -> Path:
         return self.pki / "admin.kubeconfig"
+
+    @property
+    def kubectl_cache(self) -> Path:
+        """Every cluster has the same address, by which kubectl tells clusters apart in its usual cache."""
+        return self.root / "kubectl-cache"
 
     def node(self, number: int) -> Path:
         return self.root / "nodes" / str(number)

@@ -25,6 +25,7 @@ class State:
     boot: str
     token: str
     cgroups: Cgroups
+    storage: str
     complete: bool = False
     last_number: int = 0
     nodes: dict[int, Process] = field(default_factory=dict)
@@ -54,8 +55,8 @@ class State:
         return {**base, MARK: self.token}
 
 
-def new(cgroups: Cgroups) -> State:
-    return State(boot_id(), str(uuid.uuid4()), cgroups)
+def new(cgroups: Cgroups, storage: Path) -> State:
+    return State(boot_id(), str(uuid.uuid4()), cgroups, str(storage))
 
 
 def save(run: Run, state: State) -> None:
@@ -79,6 +80,7 @@ def _decode(content: dict[str, Any]) -> State:
         content["boot"],
         content["token"],
         Cgroups(**cgroups),
+        content["storage"],
         content["complete"],
         content["last_number"],
         {int(number): Process(**process) for number, process in content["nodes"].items()},

@@ -62,7 +62,9 @@ def test_a_node_has_its_own_addresses_and_cgroup() -> None:
 
 def test_state_survives_being_written_down(tmp_path: Path) -> None:
     run = Run("demo", tmp_path)
-    written = state.new(Cgroups("/rexec-demo", ("/c/memory",), ("/c/memory", "/c/unified"), (), unified=False))
+    written = state.new(
+        Cgroups("/rexec-demo", ("/c/memory",), ("/c/memory", "/c/unified"), (), unified=False), Path("/storage")
+    )
     written.nodes[1] = Process(12, 34)
     written.daemons.append(Daemon("etcd", Process(1, 2), tmp_path / "log"))
     written.forwards["1:2.3.4.5:6"] = Process(7, 8)
@@ -78,7 +80,7 @@ def test_a_damaged_state_is_no_state(tmp_path: Path) -> None:
 
 
 def test_another_boot_means_nothing_runs() -> None:
-    current = state.new(Cgroups("/x", (), (), (), unified=False))
+    current = state.new(Cgroups("/x", (), (), (), unified=False), Path("/storage"))
     current.complete = True
     current.nodes[1] = identify(1)
     assert current.alive()
