@@ -34,8 +34,10 @@ def read(file: Path, store: Store) -> list[Archived]:
                 return _read_layout(tar, members, tags, store)
             if tags:
                 return [_read_docker(tar, members, entry, store) for entry in tags]
-    except (OSError, tarfile.TarError) as error:
-        raise ClusterError(f"{file} cannot be read as an image archive ({error})") from error
+    except tarfile.ReadError as error:
+        raise ClusterError(f"{file} cannot be read as an image archive: it is no tar file") from error
+    except OSError as error:
+        raise ClusterError(f"{file} cannot be read ({error.strerror})") from error
     raise ClusterError(f"{file} is no image archive: it has neither an index.json (OCI) nor a manifest.json (docker)")
 
 

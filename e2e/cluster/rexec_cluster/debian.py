@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,7 @@ def unpack(packages: list[str], scratch: Path, target: Path) -> None:
         (lists / "partial").mkdir(parents=True)
         private = ["-o", f"Dir::State::Lists={lists}"]
         # One unreachable third-party source must not matter, so only the download itself decides.
-        os.spawnvp(os.P_WAIT, "apt-get", ["apt-get", *_APT, *private, "-qq", "update"])
+        subprocess.run(["apt-get", *_APT, *private, "-qq", "update"], capture_output=True, check=False)
         if not _download(packages, archives, private):
             raise ClusterError(
                 "Debian packages could not be downloaded: apt-get needs a reachable mirror of Debian 12 (bookworm)"
