@@ -14,7 +14,9 @@ pub fn of(value: &impl Serialize) -> String {
     let mut json = serde_json::to_value(value).expect("what is hashed is JSON");
     // Whether the library keeps keys in their order or sorts them is a feature that any crate in the build can switch.
     json.sort_all_objects();
-    let digest = BASE32_NOPAD.encode(&Sha256::digest(json.to_string())).to_ascii_lowercase();
+    let digest = BASE32_NOPAD
+        .encode(&Sha256::digest(json.to_string()))
+        .to_ascii_lowercase();
     digest[..LENGTH].to_owned()
 }
 

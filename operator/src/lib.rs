@@ -4,10 +4,15 @@
 //! the builders in `children`; what a pass writes follows from their values alone.
 
 pub mod children;
+pub mod drift;
 pub mod egress;
 pub mod hash;
 pub mod names;
+pub mod observed;
+pub mod plan;
+pub mod pod_view;
 pub mod quantity;
+pub mod report;
 pub mod resources;
 pub mod settings;
 pub mod validate;

@@ -34,7 +34,7 @@ pub struct Valid {
 
 /// A spec cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}", .faults.join("; "))]
+#[error("{}.", .faults.join("; "))]
 pub struct Refusal {
     /// All faults, each a sentence that names the field and the remedy.
     pub faults: Vec<String>,
