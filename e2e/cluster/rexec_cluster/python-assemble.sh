@@ -1,8 +1,8 @@
 #!/bin/sh
 # Finish a Python image in place and try it, in a mount namespace of its own. Arguments: base directory (read only),
-# scratch directory with `upper` in it, X.Y.
+# scratch directory with `upper` in it, X.Y, `with-pip` or `without-pip`.
 set -eu
-base=$1 scratch=$2 minor=$3
+base=$1 scratch=$2 minor=$3 pip=$4
 
 mkdir -p "$scratch/work" "$scratch/merged"
 mount -t overlay overlay -o "lowerdir=$base,upperdir=$scratch/upper,workdir=$scratch/work" "$scratch/merged"
@@ -28,8 +28,7 @@ ln -sf python3 python
 cd /
 
 inside ldconfig
-[ ! -d "$scratch/merged/usr/local/lib/python$minor/ensurepip" ] ||
-	inside python3 -m ensurepip --default-pip >/dev/null 2>&1
+[ "$pip" = without-pip ] || inside python3 -m ensurepip --default-pip >/dev/null
 find "$scratch/upper/usr/local" -depth \( -name __pycache__ -o -name '*.pyc' -o -name test -o -name tests \
 	-o -name idle_test \) -exec rm -rf {} +
 rm -rf "$scratch/upper/tmp" "$scratch/upper/root" "$scratch/upper/var/cache/ldconfig" "$scratch/upper/run"

@@ -14,8 +14,9 @@ from .processes import Process, identify, kill_all, marked
 from .progress import say
 from .state import State
 
-# How long `down` removes files: what is left by then goes beside the next start's work.
-_REMOVAL_SECONDS = 2.0
+# How long `down` removes files, and waits for ended processes to be cleared away by the host's init. Files that are left
+# by then go beside the next start's work.
+_LAST_SECONDS = 2.0
 
 
 def down(run: Run) -> None:
@@ -30,10 +31,10 @@ def down(run: Run) -> None:
         if busy := cgroups.remove(current.cgroups):
             raise ClusterError(f"cgroups of cluster {run.name} stay busy: {', '.join(busy)}")
     _throw_away(run)
-    removal = start_emptying_trash(run)
-    _await_reaping(current)
+    removal, deadline = start_emptying_trash(run), time.monotonic() + _LAST_SECONDS
+    _await_reaping(current, deadline)
     with contextlib.suppress(subprocess.TimeoutExpired):
-        removal.wait(_REMOVAL_SECONDS)
+        removal.wait(max(0.0, deadline - time.monotonic()))
     removal.kill()
     removal.wait()
     if existed:
@@ -62,10 +63,9 @@ def _host_processes(current: State) -> list[Process]:
     return [*current.forwards.values(), *(daemon.process for daemon in current.daemons)]
 
 
-def _await_reaping(current: State) -> None:
-    """Ended processes belong to the host's init, which may take two seconds to clear them away."""
+def _await_reaping(current: State, deadline: float) -> None:
+    """Ended processes belong to the host's init, which may look after them every other second only."""
     ended = [*current.nodes.values(), *_host_processes(current)]
-    deadline = time.monotonic() + 2
     while any(Path(f"/proc/{process.pid}").exists() for process in ended) and time.monotonic() < deadline:
         time.sleep(0.02)
 
