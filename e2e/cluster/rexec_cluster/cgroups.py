@@ -135,7 +135,21 @@ def host_plan(cluster: str) -> Cgroups:
 
 
 def create(cgroups: Cgroups, name: str) -> None:
-    """Make the cgroup `name` below the base, in every hierarchy, ready to be joined."""
+    """Make the cgroup `name` below the base, in every hierarchy, ready to be joined.
+
+    Another cluster that goes down at this moment may take an empty parent away; then it is made once more.
+    """
+    for attempt in range(5):
+        try:
+            _create(cgroups, name)
+        except FileNotFoundError:
+            if attempt == 4:
+                raise
+        else:
+            return
+
+
+def _create(cgroups: Cgroups, name: str) -> None:
     for root in cgroups.hierarchies:
         current = Path(root)
         for part in cgroups.path(name).strip("/").split("/"):
