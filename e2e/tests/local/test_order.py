@@ -109,28 +109,25 @@ def test_wire_f10_unpickling_can_be_interrupted(user: Client, tmp_path: Path) ->
 def test_calls_of_several_sessions_run_one_at_a_time_in_order_of_arrival(
     user: Client, shared_stack: Stack, tmp_path: Path
 ) -> None:
-    order = tmp_path / "order"
+    order, gate = tmp_path / "order", tmp_path / "gate"
     source = f"""
         @remote_func
         def f(name):
-            import time
+            import pathlib, time
             with open({str(order)!r}, "a") as file:
                 file.write(f"begin {{name}}\\n")
                 file.flush()
-                time.sleep(0.3)
+                while not pathlib.Path({str(gate)!r}).exists():
+                    time.sleep(0.02)
                 file.write(f"end {{name}}\\n")
-        print("calling")
         f(os.environ["NAME"])
     """
-    scripts = []
-    for number, name in enumerate(("a", "b", "c")):
-        script = user.start(source, NAME=name)
-        script.wait_for("calling")
-        if number == 0:
-            eventually("the first call runs", 20, order.exists)
-        else:
-            eventually("the call is in the queue", 20, lambda wanted=number: queued(shared_stack) >= wanted)  # type: ignore[misc]
-        scripts.append(script)
+    scripts = [user.start(source, NAME="a")]
+    eventually("the first call runs", 20, order.exists)
+    for waiting, name in enumerate(("b", "c"), start=1):
+        scripts.append(user.start(source, NAME=name))
+        eventually(f"{waiting} in the queue", 20, lambda wanted=waiting: queued(shared_stack) == wanted)  # type: ignore[misc]
+    gate.touch()
     for script in scripts:
         script.finish().ok()
     assert order.read_text().split() == "begin a end a begin b end b begin c end c".split()
