@@ -68,7 +68,7 @@ impl Authority {
                     "this server takes requests with a token only: send them through the gateway",
                 )
             })?;
-        keys.verify(token, scope).map_err(|error| refusal(error))
+        keys.verify(token, scope).map_err(refusal)
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
         let gateway = Signer::from_pem(Issuer::Gateway, GATEWAY_KEY).expect("a key");
         let renewed = Signer::from_pem(Issuer::Gateway, OPERATOR_KEY).expect("a key");
         fs::write(&path, key_set([gateway.public_jwk()])).expect("written");
-        let old = SystemTime::now() - std::time::Duration::from_secs(60);
+        let old = SystemTime::now() - std::time::Duration::from_mins(1);
         fs::File::open(&path)
             .and_then(|file| file.set_modified(old))
             .expect("dated back");

@@ -4,6 +4,7 @@ Byte code of another minor version does not fail cleanly: it crashes the interpr
 ``opcode`` modules of CPython 3.9 to 3.13 and the argument lists of ``dill``'s ``_create_code``.
 """
 
+import functools
 import sys
 from typing import Any, FrozenSet, Tuple
 
@@ -75,6 +76,8 @@ def install() -> None:
 
     create_code = _dill._create_code
 
+    # By its own name, since functions that a call returns are pickled with a reference to it.
+    @functools.wraps(create_code)
     def checked_create_code(*arguments: Any) -> Any:
         check(arguments)
         return create_code(*arguments)

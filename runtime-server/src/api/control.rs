@@ -18,9 +18,10 @@ pub(super) async fn alive() -> &'static str {
 
 /// Calls can run: the Python parent is warm, not just the port open.
 pub(super) async fn ready(State(server): State<Arc<Server>>) -> (StatusCode, &'static str) {
-    match server.pool.hello() {
-        Some(_) => (StatusCode::OK, "ok\n"),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "Python is being started\n"),
+    if server.pool.is_warm() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "Python is being started\n")
     }
 }
 

@@ -178,9 +178,8 @@ impl Execution<'_> {
             () = self.sink.closed(), if !told => Happening::Told(StopReason::Abandoned),
             limit = expire(deadline), if !told => Happening::Told(StopReason::Deadline(limit)),
             happening = next_frame(&mut self.data, &mut self.decoder) => happening,
-            read = self.sync.read_exact(&mut barrier) => {
-                if read.is_ok() { Happening::Barrier } else { std::future::pending().await }
-            }
+            // Its end says nothing: the exit of the process is on the way.
+            Ok(_) = self.sync.read_exact(&mut barrier) => Happening::Barrier,
             frame = self.stdout.next() => Happening::Frame(frame),
             frame = self.stderr.next() => Happening::Frame(frame),
             status = &mut self.process.exited => Happening::Exited(status),

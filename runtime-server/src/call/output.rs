@@ -4,6 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use rexec_protocol::frame::{Frame, FrameKind};
+use rustix::io::Errno;
 use tokio::net::unix::pipe::Receiver;
 
 const CHUNK: usize = 64 * 1024;
@@ -28,16 +29,19 @@ impl Output {
 
     /// The next output, as soon as there is some. Never ends: a closed pipe has none.
     pub(super) async fn next(&mut self) -> Frame {
-        loop {
-            if !self.open {
-                return std::future::pending().await;
-            }
-            if self.pipe.readable().await.is_err() {
-                self.open = false;
-            } else if let Some(frame) = self.take(CHUNK) {
-                return frame;
+        while self.open {
+            match self
+                .pipe
+                .readable()
+                .await
+                .and_then(|()| self.pipe.try_read(&mut self.buffer))
+            {
+                Ok(count) if count > 0 => return self.frame(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(_) | Err(_) => self.open = false,
             }
         }
+        std::future::pending().await
     }
 
     /// What is in the pipe at this moment, not what a writer that does not stop adds meanwhile.
@@ -55,17 +59,22 @@ impl Output {
         frames
     }
 
+    /// Asks the pipe itself: the event loop may not have been told yet of what is in it.
     fn take(&mut self, most: usize) -> Option<Frame> {
-        match self.pipe.try_read(&mut self.buffer[..most]) {
-            Ok(count) if count > 0 => Some(Frame {
-                kind: self.kind,
-                payload: Bytes::copy_from_slice(&self.buffer[..count]),
-            }),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+        match rustix::io::read(&self.pipe, &mut self.buffer[..most]) {
+            Ok(count) if count > 0 => Some(self.frame(count)),
+            Err(Errno::AGAIN | Errno::INTR) => None,
             Ok(_) | Err(_) => {
                 self.open = false;
                 None
             }
+        }
+    }
+
+    fn frame(&self, count: usize) -> Frame {
+        Frame {
+            kind: self.kind,
+            payload: Bytes::copy_from_slice(&self.buffer[..count]),
         }
     }
 }

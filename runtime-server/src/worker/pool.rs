@@ -32,31 +32,44 @@ enum Request {
 #[derive(Clone, Debug)]
 pub struct Pool {
     requests: mpsc::UnboundedSender<Request>,
-    hello: watch::Receiver<Option<Arc<Hello>>>,
+    parent: watch::Receiver<ParentState>,
+}
+
+/// What is known of the parent.
+#[derive(Clone, Debug, Default)]
+struct ParentState {
+    /// Told by the parent, or by the one before it.
+    hello: Option<Arc<Hello>>,
+    warm: bool,
 }
 
 impl Pool {
     /// Starts the parent, and starts it again, with growing pauses, whenever it dies.
     pub fn start(config: PythonConfig) -> Self {
         let (requests, inbox) = mpsc::unbounded_channel();
-        let (told, hello) = watch::channel(None);
+        let (told, parent) = watch::channel(ParentState::default());
         tokio::spawn(keep_alive(config, inbox, told));
-        Self { requests, hello }
+        Self { requests, parent }
     }
 
-    /// What the parent told of its Python; `None` while there is no warm parent.
+    /// What the parent told of its Python; `None` before the first one was warm. While one is being replaced, calls wait for the next.
     pub fn hello(&self) -> Option<Arc<Hello>> {
-        self.hello.borrow().clone()
+        self.parent.borrow().hello.clone()
     }
 
-    /// Waits until the parent is warm.
+    /// Whether there is a warm parent at this moment.
+    pub fn is_warm(&self) -> bool {
+        self.parent.borrow().warm
+    }
+
+    /// What the parent told of its Python, as soon as one was warm.
     pub async fn warm(&self) -> Arc<Hello> {
-        let mut hello = self.hello.clone();
+        let mut parent = self.parent.clone();
         loop {
-            if let Some(hello) = hello.borrow_and_update().clone() {
+            if let Some(hello) = parent.borrow_and_update().hello.clone() {
                 return hello;
             }
-            if hello.changed().await.is_err() {
+            if parent.changed().await.is_err() {
                 std::future::pending::<()>().await;
             }
         }
@@ -83,17 +96,20 @@ impl Pool {
 async fn keep_alive(
     config: PythonConfig,
     mut requests: mpsc::UnboundedReceiver<Request>,
-    told: watch::Sender<Option<Arc<Hello>>>,
+    told: watch::Sender<ParentState>,
 ) {
     let mut delay = FIRST_RESTART_DELAY;
     loop {
         match Parent::start(&config).await {
             Ok((parent, hello)) => {
                 delay = FIRST_RESTART_DELAY;
-                told.send_replace(Some(Arc::new(hello)));
+                told.send_replace(ParentState {
+                    hello: Some(Arc::new(hello)),
+                    warm: true,
+                });
                 let mut shift = Shift::new(parent);
                 let end = shift.work(&mut requests).await;
-                told.send_replace(None);
+                told.send_modify(|parent| parent.warm = false);
                 match end {
                     End::Closed => return,
                     End::Lost(error) => tracing::error!("the Python parent process is gone: {error}"),

@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(ExitStatus::from_wait(3 << 8), ExitStatus::Exited(3));
         assert_eq!(ExitStatus::from_wait(9), ExitStatus::Signalled(9));
         assert_eq!(
-            ExitStatus::from_wait(11 | 0x80),
+            ExitStatus::from_wait(0x0b | 0x80),
             ExitStatus::Signalled(11),
             "with a core dump"
         );
