@@ -1,14 +1,12 @@
 """A listener that speaks just enough ZMTP 3.1 to answer each call of the public client at once with the value 1.
 
 It stands for a server that costs nothing: what a call to it takes is the client's own time. It greets at once, as a server
-that saves the client a round trip does. Run as a program; it prints its port.
+that saves the client a round trip does, and serves one call at a time. Run as a program; it prints its port.
 """
 
 import contextlib
 import socket
 import struct
-import sys
-import threading
 
 _GREETING = b"\xff" + b"\0" * 7 + b"\x01\x7f" + b"\x03\x01" + b"NULL".ljust(20, b"\0") + b"\0" + b"\0" * 31
 _READY_BODY = b"\x05READY\x0bSocket-Type\0\0\0\x06ROUTER\x08Identity\0\0\0\0"
@@ -57,7 +55,7 @@ def serve(connection: socket.socket) -> None:
                 return
             received += part
         connection.sendall(_ANSWER)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # the client closes when it has the answer
             while connection.recv(65536):
                 pass
 
@@ -66,10 +64,9 @@ def main() -> None:
     """Serve until killed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
-        sys.setswitchinterval(0.0005)
         while True:
             connection, _ = listener.accept()
-            threading.Thread(target=serve, args=(connection,), daemon=True).start()
+            serve(connection)
 
 
 if __name__ == "__main__":
