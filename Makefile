@@ -36,6 +36,10 @@ demo: images ## Put a cluster up, deploy, and make a remote call with the public
 down: ## Take the demo's cluster down
 	@CLUSTER_NAME='$(CLUSTER_NAME)' e2e/cluster/cluster down
 
+.PHONY: laptop
+laptop: build ## Gateway and runtime server as plain processes, without Kubernetes, until Ctrl-C
+	@$(PYTHON) -m rexec_e2e.laptop
+
 .PHONY: test
 test: lint generate-check cargo-test images ## Check and test everything, a Kubernetes of its own included
 	@trap 'CLUSTER_NAME=test e2e/cluster/cluster down >/dev/null 2>&1 || true' EXIT; \
