@@ -116,7 +116,7 @@ fn template(python: &str, lines: &[String], revision: i64, size: &Size, settings
 }
 
 /// One line for each member of the canonical set, in its order: the same set gives nearly always the same text.
-fn installed_lines(lines: &[String]) -> Vec<String> {
+pub(crate) fn installed_lines(lines: &[String]) -> Vec<String> {
     requirements::canonical_set(lines)
         .into_iter()
         .filter_map(|canonical| {

@@ -21,6 +21,9 @@ const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 /// Address on which NodeLocal DNSCache listens on every node.
 const NODE_LOCAL_DNS: &str = "169.254.20.10/32";
 
+/// Names of the policies.
+pub const NAMES: [&str; 4] = ["default-deny", "allow-calls", "allow-control", "allow-egress"];
+
 /// All policies of an environment.
 pub fn policies(owner: &Owner, settings: &Settings) -> Vec<NetworkPolicy> {
     let gateway = pods(
@@ -35,8 +38,8 @@ pub fn policies(owner: &Owner, settings: &Settings) -> Vec<NetworkPolicy> {
     );
     vec![
         default_deny(owner),
-        allow_in(owner, "allow-calls", gateway, CALL_PORT),
-        allow_in(owner, "allow-control", operator, CONTROL_PORT),
+        allow_in(owner, NAMES[1], gateway, CALL_PORT),
+        allow_in(owner, NAMES[2], operator, CONTROL_PORT),
         allow_out(owner, settings),
     ]
 }
@@ -51,7 +54,7 @@ fn policy(owner: &Owner, name: &str, spec: NetworkPolicySpec) -> NetworkPolicy {
 fn default_deny(owner: &Owner) -> NetworkPolicy {
     policy(
         owner,
-        "default-deny",
+        NAMES[0],
         NetworkPolicySpec {
             pod_selector: Some(LabelSelector::default()),
             policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
@@ -91,7 +94,7 @@ fn allow_out(owner: &Owner, settings: &Settings) -> NetworkPolicy {
     rules.extend(settings.egress_allow.iter().map(destination));
     policy(
         owner,
-        "allow-egress",
+        NAMES[3],
         NetworkPolicySpec {
             pod_selector: Some(LabelSelector::default()),
             policy_types: Some(vec!["Egress".to_owned()]),

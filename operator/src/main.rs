@@ -1,0 +1,20 @@
+//! The operator's process.
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use rexec_operator::args::Args;
+use rexec_operator::{run, telemetry};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args = Args::parse();
+    telemetry::start(args.log_format);
+    match run::run(args).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!(%error, "rexec-operator cannot go on");
+            ExitCode::FAILURE
+        }
+    }
+}
