@@ -3,6 +3,7 @@
 import json
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -100,8 +101,10 @@ class Running:
     """A script that runs: its output can be waited for, and it can be interrupted."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], scratch: Path) -> None:
+        self._scratch = scratch
         self._show = scratch / "show"
         self._show.touch()
+        self._ended: Answer | None = None
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._output: dict[str, list[str]] = {"stdout": [], "stderr": []}
         # A new session: an interrupt meant for the script must not reach the test, nor the other way round.
@@ -172,11 +175,14 @@ class Running:
         return self._answer()
 
     def _answer(self) -> Answer:
-        for reader in self._readers:
-            reader.join(10)
-        shown = [json.loads(line) for line in self._show.read_text().splitlines()]
-        output = {name: "".join(lines) for name, lines in self._output.items()}
-        return Answer(self._process.returncode, output["stdout"], output["stderr"], shown)
+        if self._ended is None:
+            for reader in self._readers:
+                reader.join(10)
+            shown = [json.loads(line) for line in self._show.read_text().splitlines()]
+            output = {name: "".join(lines) for name, lines in self._output.items()}
+            self._ended = Answer(self._process.returncode, output["stdout"], output["stderr"], shown)
+            shutil.rmtree(self._scratch, ignore_errors=True)
+        return self._ended
 
 
 class Client:

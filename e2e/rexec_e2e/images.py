@@ -45,26 +45,33 @@ def provide(cluster: Cluster, registry: str) -> dict[str, str]:
             "say where the cluster pulls images from, and where you may push: REGISTRY=HOST/PREFIX "
             "(sign in with `docker login`, or with any tool that writes ~/.docker/config.json)"
         )
-    return {archive.name: push(archive, registry) for archive in archives()}
+    for archive in archives():
+        push(archive, registry)
+    return references(registry)
+
+
+def references(registry: str) -> dict[str, str]:
+    """What the images are called in a registry, by image name."""
+    return {archive.name: _reference(archive, registry) for archive in archives()}
+
+
+def _reference(archive: Archive, registry: str) -> str:
+    return f"{registry.rstrip('/')}/{archive.name}:{archive.tag}"
 
 
 def _to_local(cluster: LocalCluster) -> dict[str, str]:
-    references = {}
     for archive in archives():
-        reference = f"{LOCAL_PREFIX}/{archive.name}:{archive.tag}"
         with step(f"push {archive.name}:{archive.tag} to the cluster's registry"):
-            cluster.tool("push-image", archive.path, reference, quiet=True)
-        references[archive.name] = reference
-    return references
+            cluster.tool("push-image", archive.path, _reference(archive, LOCAL_PREFIX), quiet=True)
+    return references(LOCAL_PREFIX)
 
 
-def push(archive: Archive, registry: str) -> str:
-    """Push an archive as it is, so that its digest stays; returns its full reference."""
-    reference = f"{registry.rstrip('/')}/{archive.name}:{archive.tag}"
+def push(archive: Archive, registry: str) -> None:
+    """Push an archive as it is, so that its digest stays."""
+    reference = _reference(archive, registry)
     with step(f"push {reference}"), tempfile.TemporaryDirectory(prefix="rexec-image-") as layout:
         with tarfile.open(archive.path) as tar:
             tar.extractall(layout, filter="data")
         done = subprocess.run([crane.program(), "push", layout, reference], capture_output=True, text=True, check=False)
         if done.returncode:
             raise E2eError(f"{reference} cannot be pushed: {done.stderr.strip()}")
-    return reference

@@ -1,6 +1,8 @@
 """The tests' cluster with everything deployed, and what the tests do with it."""
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +23,8 @@ from .steps import eventually, step
 # Things of the tests' own: the identity provider, and pods that probe.
 NAMESPACE = "rexec-test"
 IDP_PORT = 8080
+REGISTRY_PORT = 5000
+REGISTRY_PREFIX = "test"
 PYTHON_IMAGE = "docker.io/library/python:3.11-slim"
 
 # A pod that may run anywhere, under Pod Security `restricted` too.
@@ -36,7 +40,7 @@ _POD_SECURITY = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"t
 class World:
     """A cluster with operator, gateway and identity provider."""
 
-    cluster: Cluster
+    cluster: LocalCluster
     python: Path
     gateway_address: str
     call_port: int
@@ -292,10 +296,20 @@ def _idp_manifests() -> list[dict[str, Any]]:
     ]
 
 
-def set_up(cluster: Cluster, registry: str, overlay: Path) -> World:
+def deploy_tool(cluster: LocalCluster, action: str) -> None:
+    """`make deploy` or `make undeploy` as a person does it for a cluster of their own, with its registry and kubeconfig."""
+    registry = f"{cluster.node_address()}:{REGISTRY_PORT}/{REGISTRY_PREFIX}"
+    command = cluster.command([sys.executable, "-m", "rexec_e2e.deploy", "--registry", registry, action])
+    done = subprocess.run(command, env={**cluster.environment, "PYTHONPATH": str(E2E)}, check=False, timeout=600)
+    if done.returncode:
+        raise E2eError(f"deploy {action} ended with status {done.returncode}")
+
+
+def set_up(cluster: LocalCluster, overlay: Path) -> World:
     """Deploy everything for the tests, and wait until it can be used."""
     python = venvs.venv("client") / "bin" / "python"
-    references = images.provide(cluster, registry)
+    deploy_tool(cluster, "apply")
+    references = images.references(f"{cluster.node_address()}:{REGISTRY_PORT}/{REGISTRY_PREFIX}")
     with step("identity provider of the tests"):
         manifests = {"apiVersion": "v1", "kind": "List", "items": _idp_manifests()}
         cluster.kubectl("apply", "-f", "-", stdin=json.dumps(manifests))

@@ -21,18 +21,17 @@ def world() -> Iterator[World]:
     """The cluster, up and deployed to."""
     name = os.environ.get("CLUSTER_NAME", "test")
     with worlds.local_cluster(name, keep=bool(os.environ.get("KEEP_CLUSTER"))) as cluster:
-        yield worlds.set_up(cluster, "", OVERLAY)
+        yield worlds.set_up(cluster, OVERLAY)
 
 
 @pytest.fixture(scope="session")
-def alice(world: World) -> Iterator[str]:
+def alice(world: World) -> str:
     """A user whose environment was made by `kubectl apply` of the example and is Ready; tests leave it so."""
     manifest = Path(__file__).parents[3] / "examples" / "environment.yaml"
     world.cluster.kubectl("apply", "-f", str(manifest))
     world.touched.append("alice")
     world.cluster.kubectl("wait", "--for=condition=Ready", "rxe/alice", "--timeout=240s", timeout=260)
-    yield "alice"
-    world.delete("alice")
+    return "alice"
 
 
 @pytest.fixture(autouse=True)
