@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ObjectMeta, PostParams};
-use rcgen::{KeyPair, PKCS_ED25519};
 use rexec_protocol::token::{Issuer, KeyError, Signer, key_set};
 use thiserror::Error;
 
@@ -31,9 +32,9 @@ pub enum KeysError {
         /// Why.
         source: Box<kube::Error>,
     },
-    /// A key could not be made.
+    /// The system has no randomness.
     #[error("a key cannot be made: {0}")]
-    Generate(#[from] rcgen::Error),
+    Random(#[from] getrandom::Error),
     /// The Secret is there, without a key.
     #[error("the Secret {0} has no {PRIVATE_KEY}; delete it, and a new key is made")]
     Missing(&'static str),
@@ -108,8 +109,23 @@ fn read(secret: &Secret, name: &'static str, issuer: Issuer) -> Result<Signer, K
     Signer::from_pem(issuer, pem).map_err(|source| KeysError::Unusable { name, source })
 }
 
+/// A new Ed25519 key. Any 32 random bytes are one (RFC 8032 §5.1.5); before them stands what makes PKCS #8 of them (RFC 8410 §7).
+fn private_key() -> Result<String, KeysError> {
+    const HEADER: [u8; 16] = [
+        0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+    ];
+    let mut der = [0; 48];
+    let (header, seed) = der.split_at_mut(HEADER.len());
+    header.copy_from_slice(&HEADER);
+    getrandom::fill(seed)?;
+    Ok(format!(
+        "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+        BASE64.encode(der)
+    ))
+}
+
 fn secret(name: &str) -> Result<Secret, KeysError> {
-    let pem = KeyPair::generate_for(&PKCS_ED25519)?.serialize_pem();
+    let pem = private_key()?;
     let labels = [
         ("app.kubernetes.io/part-of", "rexec"),
         ("app.kubernetes.io/managed-by", FIELD_MANAGER),
