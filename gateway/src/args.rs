@@ -9,7 +9,6 @@ use thiserror::Error;
 /// The front door of rexec: deploy API and call broker.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "rexec-gateway", version)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Args {
     /// Address of the HTTP API.
     #[arg(long, env = "REXEC_LISTEN", default_value = "127.0.0.1:8090")]

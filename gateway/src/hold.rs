@@ -153,13 +153,14 @@ mod tests {
     }
 
     impl Scripted {
-        fn new(known: Option<RexecEnvironment>) -> Arc<Self> {
-            Self::with_truth(known.clone(), known)
+        fn new(known: impl Into<Option<RexecEnvironment>>) -> Arc<Self> {
+            let known = known.into();
+            Self::with_truth(known.as_ref(), known.clone())
         }
 
-        fn with_truth(known: Option<RexecEnvironment>, truth: Option<RexecEnvironment>) -> Arc<Self> {
+        fn with_truth(known: Option<&RexecEnvironment>, truth: Option<RexecEnvironment>) -> Arc<Self> {
             Arc::new(Self {
-                known: watch::Sender::new(known.as_ref().and_then(View::of).map(Arc::new)),
+                known: watch::Sender::new(known.and_then(View::of).map(Arc::new)),
                 truth,
                 wishes: Mutex::default(),
                 looks: Mutex::default(),
@@ -204,7 +205,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_serving_environment_is_served_at_once_without_a_look() {
-        let environments = Scripted::new(Some(environment("u1").serving("pod-1").build()));
+        let environments = Scripted::new(environment("u1").serving("pod-1").build());
         let serving = until_serving(&*environments, "u1", Instant::now(), None)
             .await
             .unwrap();
@@ -217,7 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_starting_environment_is_waited_for() {
-        let environments = Scripted::new(Some(environment("u1").build()));
+        let environments = Scripted::new(environment("u1").build());
         let waits = waiting(&environments, 60).await;
         advance(Duration::from_secs(59)).await;
         environments.becomes(&environment("u1").serving("pod-1").build());
@@ -226,7 +227,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn when_the_time_is_up_the_truth_is_looked_at_and_then_the_call_refused() {
-        let environments = Scripted::new(Some(environment("u1").build()));
+        let environments = Scripted::new(environment("u1").build());
         let started = Instant::now();
         let refused = until_serving(&*environments, "u1", in_seconds(60), None).await;
         assert_eq!(refused, Err(Refusal::NotReady));
@@ -243,7 +244,8 @@ mod tests {
             Some(environment("u1").suspended().build()),
             Some(environment("u1").stalled("x").build()),
         ] {
-            let environments = Scripted::with_truth(stale, Some(environment("u1").serving("pod-1").build()));
+            let environments =
+                Scripted::with_truth(stale.as_ref(), Some(environment("u1").serving("pod-1").build()));
             assert!(
                 until_serving(&*environments, "u1", in_seconds(60), None)
                     .await
@@ -274,7 +276,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_sleeping_environment_is_woken_and_woken_again() {
-        let environments = Scripted::new(Some(environment("u1").asleep(3).build()));
+        let environments = Scripted::new(environment("u1").asleep(3).build());
         let waits = waiting(&environments, 60).await;
         assert_eq!(*environments.wishes.lock().unwrap(), [3]);
         for _ in 0..2 {
@@ -292,7 +294,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_sent_a_call_back_is_left_alone_for_a_while_but_another_is_taken_at_once() {
-        let environments = Scripted::new(Some(environment("u1").serving("pod-1").build()));
+        let environments = Scripted::new(environment("u1").serving("pod-1").build());
         let first = until_serving(&*environments, "u1", in_seconds(60), None)
             .await
             .unwrap()

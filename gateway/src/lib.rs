@@ -7,9 +7,11 @@
 pub mod args;
 pub mod availability;
 pub mod client_events;
+pub mod deploy;
 pub mod environments;
 pub mod gateway;
 pub mod hold;
+pub mod http;
 pub mod identity;
 pub mod keys;
 pub mod metrics;

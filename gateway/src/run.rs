@@ -13,11 +13,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
-use crate::args::{Args, ArgsError};
+use crate::args::{Args, ArgsError, split_host_port};
 use crate::environments::Known;
 use crate::environments::fixed::FixedEnvironment;
 use crate::environments::kubernetes::KubernetesEnvironments;
 use crate::gateway::Gateway;
+use crate::http::{self, Door};
 use crate::identity::introspection::{Introspection, IntrospectionError};
 use crate::identity::static_file::{StaticFileError, StaticTokens};
 use crate::identity::{Identity, PrefixedSource, Source, User};
@@ -103,6 +104,9 @@ async fn run(args: &Args) -> Result<(), RunError> {
             args.max_connections,
         ));
     }
+    let listener = listen(args.listen).await?;
+    info!(address = %args.listen, "listening for HTTP");
+    doors.spawn(serve_http(listener, http::router(door(args, &gateway))));
     if let Some(address) = args.probe_listen {
         let listener = listen(address).await?;
         doors.spawn(serve_http(listener, probes::router(Arc::clone(&gateway))));
@@ -116,6 +120,16 @@ async fn run(args: &Args) -> Result<(), RunError> {
     });
     stopped().await?;
     Ok(())
+}
+
+fn door(args: &Args, gateway: &Arc<Gateway>) -> Door {
+    let zmtp_public = args.zmtp_public.as_deref().and_then(split_host_port);
+    Door {
+        gateway: Arc::clone(gateway),
+        public_url: args.public_url.clone(),
+        zmtp_public: zmtp_public.map(|(host, port)| (host.to_owned(), port)),
+        zmtp_port: args.zmtp_listen.map(|address| address.port()),
+    }
 }
 
 async fn gateway(args: &Args) -> Result<Gateway, RunError> {
@@ -133,7 +147,7 @@ async fn gateway(args: &Args) -> Result<Gateway, RunError> {
         let signer = keys::read(&args.signing_key)?;
         let client = kube::Client::try_default().await?;
         (
-            Known::Kubernetes(KubernetesEnvironments::new(client)),
+            Known::Kubernetes(Box::new(KubernetesEnvironments::new(client))),
             Some(Signing::new(signer)),
         )
     };

@@ -61,13 +61,13 @@ mod tests {
         let text = "aé€𝄞\n".repeat(3);
         for size in 1..=text.len() {
             let mut decoder = TextDecoder::default();
-            let decoded: String = text
+            let text_again: String = text
                 .as_bytes()
                 .chunks(size)
                 .map(|piece| decoder.decode(piece))
                 .collect();
             assert_eq!(
-                (decoded, decoder.finish()),
+                (text_again, decoder.finish()),
                 (text.clone(), None),
                 "pieces of {size}"
             );
@@ -81,9 +81,9 @@ mod tests {
         let expected = "a\u{fffd}\u{fffd}b\u{fffd}\u{fffd}\u{fffd}";
         for size in 1..=bytes.len() {
             let mut decoder = TextDecoder::default();
-            let mut decoded: String = bytes.chunks(size).map(|piece| decoder.decode(piece)).collect();
-            decoded.push_str(decoder.finish().unwrap_or_default());
-            assert_eq!(decoded, expected, "pieces of {size}");
+            let mut replaced: String = bytes.chunks(size).map(|piece| decoder.decode(piece)).collect();
+            replaced.push_str(decoder.finish().unwrap_or_default());
+            assert_eq!(replaced, expected, "pieces of {size}");
         }
     }
 

@@ -64,7 +64,7 @@ pub trait Environments: Send + Sync + 'static {
 /// The two ways to know environments.
 pub enum Known {
     /// From a Kubernetes API.
-    Kubernetes(kubernetes::KubernetesEnvironments),
+    Kubernetes(Box<kubernetes::KubernetesEnvironments>),
     /// One runtime, for everybody.
     Fixed(fixed::FixedEnvironment),
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{TokenHash, User};
 
 /// Longest time for which a known token stays known.
-pub const KNOWN: Duration = Duration::from_secs(60);
+pub const KNOWN: Duration = Duration::from_mins(1);
 
 /// Time for which a token stays refused.
 pub const UNKNOWN: Duration = Duration::from_secs(5);
@@ -58,20 +58,20 @@ impl Cache {
 mod tests {
     use super::*;
 
-    fn known(id: &str) -> Verdict {
-        Ok(Arc::new(User {
+    fn user(id: &str) -> Arc<User> {
+        Arc::new(User {
             id: id.to_owned(),
             name: None,
-        }))
+        })
     }
 
     #[test]
     fn a_verdict_is_remembered_for_its_time_and_no_longer() {
         let start = Instant::now();
         let mut cache = Cache::default();
-        cache.put([1; 32], known("a"), start, Duration::from_secs(30));
-        cache.put([2; 32], known("b"), start, Duration::from_secs(3600));
-        cache.put([3; 32], Err("no".to_owned()), start, Duration::from_secs(3600));
+        cache.put([1; 32], Ok(user("a")), start, Duration::from_secs(30));
+        cache.put([2; 32], Ok(user("b")), start, Duration::from_hours(1));
+        cache.put([3; 32], Err("no".to_owned()), start, Duration::from_hours(1));
         let at = |token: u8, seconds| {
             cache
                 .get(&[token; 32], start + Duration::from_secs(seconds))
@@ -86,7 +86,7 @@ mod tests {
     fn guessed_tokens_do_not_push_out_those_of_users() {
         let now = Instant::now();
         let mut cache = Cache::default();
-        cache.put([0xff; 32], known("a"), now, KNOWN);
+        cache.put([0xff; 32], Ok(user("a")), now, KNOWN);
         for n in 0..CAPACITY {
             let mut token = [0; 32];
             token[..8].copy_from_slice(&(n as u64).to_be_bytes());

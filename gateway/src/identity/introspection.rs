@@ -134,7 +134,7 @@ fn judge(status: StatusCode, body: &[u8], now: Duration) -> Result<Answer, Strin
 mod tests {
     use super::*;
 
-    const NOW: Duration = Duration::from_secs(1_800_000_000);
+    const NOW: Duration = Duration::from_secs(1_800_000_001);
 
     fn answer(status: u16, body: &str) -> Result<Option<(User, u64)>, String> {
         judge(StatusCode::from_u16(status).unwrap(), body.as_bytes(), NOW).map(|answer| match answer {
@@ -155,7 +155,7 @@ mod tests {
         let full = r#"{"sub": "u1", "username": "u1@x", "roles": [], "groups": ["/g"]}"#;
         assert_eq!(answer(200, full), Ok(Some((user("u1", Some("u1@x")), 30))));
         assert_eq!(
-            answer(200, r#"{"sub": "u1", "exp": 1800000010}"#),
+            answer(200, r#"{"sub": "u1", "exp": 1800000011}"#),
             Ok(Some((user("u1", None), 10)))
         );
     }

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Empty};
 use hyper::body::Incoming;
+use rexec_protocol::call::CallList;
 use rexec_protocol::error::{ApiError, ErrorBody, RefusalCode};
-use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_CALL, MEDIA_TYPE_STREAM};
+use rexec_protocol::header::MEDIA_TYPE_STREAM;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::hold::Serving;
-use crate::spool::body::SpoolBody;
 use pool::{Connection, Pool, RequestBody, TransportError};
 use signing::Signing;
 use stream::{CallStream, ResponseBody};
@@ -27,6 +27,11 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Largest refusal that is read.
 const MAX_REFUSAL: usize = 64 * 1024;
+
+/// Largest list of calls that is read.
+const MAX_LIST: usize = 1024 * 1024;
+
+const CALLS: &str = "/v1/calls";
 
 /// What a runtime made of a call.
 #[derive(Debug)]
@@ -59,85 +64,89 @@ impl Upstream {
         self.pool.sweep();
     }
 
-    /// Sends a spooled call, of `total` bytes in all, as `id`, and gives its stream once it is admitted.
+    /// Sends a call with `headers`, and gives its stream once it is admitted. `body` is asked again for each try.
     ///
     /// # Errors
     /// [`NotTaken`].
     pub async fn call(
         &self,
         serving: &Serving,
-        id: &HeaderValue,
-        body: impl Fn() -> SpoolBody,
-        total: u64,
+        headers: &HeaderMap,
+        body: impl Fn() -> RequestBody,
     ) -> Result<CallStream, NotTaken> {
         let build = || {
-            let headers = [
-                (HeaderName::from_static(CALL_ID), id.clone()),
-                (header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE_CALL)),
-                (header::ACCEPT, HeaderValue::from_static(MEDIA_TYPE_STREAM)),
-                (header::CONTENT_LENGTH, HeaderValue::from(total)),
-            ];
-            self.request(
-                serving,
-                Method::POST,
-                "/v1/calls",
-                headers,
-                body().map_err(Into::into).boxed_unsync(),
-            )
+            let mut request = self.request(serving, Method::POST, CALLS, body());
+            let all = request.headers_mut();
+            all.extend(headers.clone());
+            all.insert(header::ACCEPT, HeaderValue::from_static(MEDIA_TYPE_STREAM));
+            request
         };
         let (connection, response) = self.exchange(serving, build).await?;
         if response.status() == StatusCode::OK {
-            let key = serving.server.pod_uid.clone();
-            let body = ResponseBody::new(connection, response.into_body(), key, Arc::clone(&self.pool));
-            return Ok(CallStream::new(body));
+            return Ok(CallStream::new(self.body(
+                serving,
+                connection,
+                response.into_body(),
+            )));
         }
         Err(refusal(connection, response).await)
     }
 
-    /// Sends a request whose body is read only once, and gives the whole response: whatever the runtime answers.
+    /// Asks something that has no body, and gives whatever the runtime answers.
     ///
     /// # Errors
     /// [`NotTaken::SentBack`] where nothing was sent, [`NotTaken::Lost`].
-    pub async fn pass(
+    pub async fn ask(
         &self,
         serving: &Serving,
-        method: Method,
+        method: &Method,
         path: &str,
-        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
-        body: RequestBody,
     ) -> Result<Response<ResponseBody>, NotTaken> {
-        let server = &serving.server;
-        // A body that can be sent once only must not meet a kept connection that was closed meanwhile.
-        let connection = if body.size_hint_is_empty() {
-            self.pool.take(&server.pod_uid, &server.address).await
-        } else {
-            self.pool.fresh(&server.address).await
-        };
-        let mut connection = connection.map_err(|_| NotTaken::SentBack)?;
-        let request = self.request(serving, method, path, headers, body);
-        let response = timeout(HEAD_TIMEOUT, connection.send(request)).await;
-        let response = response
-            .map_err(|_| NotTaken::Lost)?
-            .map_err(|_| NotTaken::Lost)?;
+        let build = || self.request(serving, method.clone(), path, empty());
+        let (connection, response) = self.exchange(serving, build).await?;
         let (head, body) = response.into_parts();
-        let body = ResponseBody::new(connection, body, server.pod_uid.clone(), Arc::clone(&self.pool));
-        Ok(Response::from_parts(head, body))
+        Ok(Response::from_parts(head, self.body(serving, connection, body)))
+    }
+
+    /// Ends all calls of an environment.
+    pub async fn cancel_all(&self, serving: &Serving) {
+        let Ok(Ok(list)) = timeout(HEAD_TIMEOUT, self.ask(serving, &Method::GET, CALLS)).await else {
+            return;
+        };
+        let Ok(list) = list.into_body().whole(MAX_LIST).await else {
+            return;
+        };
+        let list: CallList = serde_json::from_slice(&list).unwrap_or_default();
+        // From the last one on: the one that runs now must not make room for one that is to end, too.
+        for call in list.calls.iter().rev() {
+            if let Ok(id) = HeaderValue::try_from(call.id.as_str()) {
+                self.cancel(serving, &id).await;
+            }
+        }
     }
 
     /// Ends the call `id`, as its owner may. What becomes of it shows on the call's own stream.
     pub async fn cancel(&self, serving: &Serving, id: &HeaderValue) {
-        let path = format!("/v1/calls/{}", id.to_str().unwrap_or_default());
-        let body = empty();
-        match timeout(HEAD_TIMEOUT, self.pass(serving, Method::DELETE, &path, [], body)).await {
-            Ok(Ok(response)) => drop(response.into_body().collect().await),
+        let path = format!("{CALLS}/{}", id.to_str().unwrap_or_default());
+        match timeout(HEAD_TIMEOUT, self.ask(serving, &Method::DELETE, &path)).await {
+            Ok(Ok(response)) => drop(response.into_body().whole(MAX_REFUSAL).await),
             Ok(Err(error)) => debug!(
                 ?error,
                 "could not cancel a call; its connection is closed, which ends it too"
             ),
             Err(_) => {
-                debug!("no answer to a cancellation; the call's connection is closed, which ends it too")
+                debug!("no answer to a cancellation; the call's connection is closed, which ends it too");
             }
         }
+    }
+
+    fn body(&self, serving: &Serving, connection: Connection, incoming: Incoming) -> ResponseBody {
+        ResponseBody::new(
+            connection,
+            incoming,
+            serving.server.pod_uid.clone(),
+            Arc::clone(&self.pool),
+        )
     }
 
     fn request(
@@ -145,7 +154,6 @@ impl Upstream {
         serving: &Serving,
         method: Method,
         path: &str,
-        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
         body: RequestBody,
     ) -> Request<RequestBody> {
         let mut request = Request::new(body);
@@ -157,7 +165,6 @@ impl Upstream {
             header::HOST,
             host.unwrap_or_else(|_| HeaderValue::from_static("server")),
         );
-        all.extend(headers);
         if let Some(signing) = &self.signing {
             all.insert(header::AUTHORIZATION, signing.header(&serving.environment_uid));
         }
@@ -207,17 +214,7 @@ pub fn empty() -> RequestBody {
         .boxed_unsync()
 }
 
-trait SizeHintIsEmpty {
-    fn size_hint_is_empty(&self) -> bool;
-}
-
-impl SizeHintIsEmpty for RequestBody {
-    fn size_hint_is_empty(&self) -> bool {
-        http_body::Body::size_hint(self).exact() == Some(0)
-    }
-}
-
-/// Reads why a runtime does not take a call.
+/// Reads why a runtime does not take a call. The connection goes with it: the call's body was not sent to its end.
 async fn refusal(mut connection: Connection, response: Response<Incoming>) -> NotTaken {
     let status = response.status();
     let mut incoming = response.into_body();

@@ -28,7 +28,7 @@ pub type RequestBody = UnsyncBoxBody<Bytes, Box<dyn std::error::Error + Send + S
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an unused connection is kept.
-const KEEP: Duration = Duration::from_secs(60);
+const KEEP: Duration = Duration::from_mins(1);
 
 /// Most unused connections to one runtime.
 const KEEP_PER_SERVER: usize = 8;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame as BodyFrame};
 use hyper::body::Incoming;
-use rexec_protocol::frame::{Frame, FrameDecoder, FrameError, FrameKind};
+use rexec_protocol::frame::{Frame, FrameDecoder, FrameError};
 use thiserror::Error;
 use tokio::time::timeout;
 
@@ -53,6 +53,23 @@ impl ResponseBody {
             key,
             pool,
         }
+    }
+
+    /// All of it, and the connection back for others.
+    ///
+    /// # Errors
+    /// [`Cut::Broken`], and where it is longer than `most` bytes.
+    pub async fn whole(mut self, most: usize) -> Result<Vec<u8>, Cut> {
+        let mut body = Vec::new();
+        while let Some(frame) = poll_fn(|context| Pin::new(&mut self).poll_frame(context)).await {
+            let frame = frame.map_err(|_| Cut::Broken)?;
+            body.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+            if body.len() > most {
+                return Err(Cut::Broken);
+            }
+        }
+        self.release().await;
+        Ok(body)
     }
 
     /// Gives the connection back for others; for a body that was read to its end.
@@ -135,9 +152,4 @@ impl CallStream {
             self.body.release().await;
         }
     }
-}
-
-/// Whether a frame of `kind` is the last of a stream.
-pub const fn is_last(kind: FrameKind) -> bool {
-    matches!(kind, FrameKind::Ending)
 }

@@ -5,9 +5,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue};
+use http_body_util::BodyExt as _;
 use rexec_protocol::event::Ending;
 use rexec_protocol::frame::{Frame, FrameKind};
+use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_CALL};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
 use uuid::Uuid;
 
@@ -32,7 +35,7 @@ use crate::upstream::stream::{CallStream, Cut};
 const HIGH_WATER: usize = 1 << 20;
 
 /// Longest pause within a call's own bytes.
-const UPLOAD_PAUSE: Duration = Duration::from_secs(300);
+const UPLOAD_PAUSE: Duration = Duration::from_mins(5);
 
 /// How a connection is left.
 pub enum Farewell {
@@ -185,9 +188,14 @@ impl<'a> Session<'a> {
         drop(held);
         self.sent = Some((serving.clone(), id.clone()));
         let (reader, size) = (self.spool.reader(), self.size.unwrap_or_default());
-        let body = || SpoolBody::new(reader.clone(), size);
+        let body = || {
+            SpoolBody::new(reader.clone(), size)
+                .map_err(Into::into)
+                .boxed_unsync()
+        };
+        let headers = call_headers(id, size);
         let taken = self
-            .drive(gateway.upstream.call(&serving, id, body, size))
+            .drive(gateway.upstream.call(&serving, &headers, body))
             .await?;
         drop(turn);
         Ok(Ok((serving, taken)))
@@ -236,8 +244,11 @@ impl<'a> Session<'a> {
                 value.take(frame).await.map_err(Left::Failed)?;
             }
             // The exception's text stands in the ending; the public client could not use the object.
-            FrameKind::ExceptionPart | FrameKind::Exception => {}
-            FrameKind::State | FrameKind::KeepAlive | FrameKind::Ending => {}
+            FrameKind::ExceptionPart
+            | FrameKind::Exception
+            | FrameKind::State
+            | FrameKind::KeepAlive
+            | FrameKind::Ending => {}
         }
         Ok(())
     }
@@ -383,6 +394,14 @@ async fn next(stream: &mut CallStream, changes: &mut Changes, serving: &Serving)
 fn is_running(frame: &Frame) -> bool {
     serde_json::from_slice::<rexec_protocol::event::StateEvent>(&frame.payload)
         .is_ok_and(|event| event.state == rexec_protocol::call::CallState::Running)
+}
+
+fn call_headers(id: &HeaderValue, size: u64) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(CALL_ID, id.clone());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE_CALL));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(size));
+    headers
 }
 
 fn call_id() -> HeaderValue {

@@ -1,0 +1,4 @@
+//! Setting up, replacing and terminating environments.
+
+pub mod apply;
+pub mod plan;

@@ -1,0 +1,438 @@
+//! Calls over HTTP: for our own client, and for curl.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use rexec_protocol::call::{CallState, is_valid_call_id};
+use rexec_protocol::error::ApiError;
+use rexec_protocol::event::{CallError, CallErrorCode, Ending, JsonEvent};
+use rexec_protocol::frame::{Frame, FrameKind, encode};
+use rexec_protocol::header::{
+    CALL_ID, MEDIA_TYPE_CALL, MEDIA_TYPE_NDJSON, MEDIA_TYPE_STREAM, PYTHON_VERSION, TIMEOUT,
+};
+use tokio::time::{Instant, timeout, timeout_at};
+use uuid::Uuid;
+
+use super::error::Problem;
+use super::gated::Gate;
+use super::{Door, identify_bearer};
+use crate::environments::{Environments as _, View};
+use crate::gateway::Gateway;
+use crate::hold::{self, Refusal, Serving};
+use crate::metrics::Counted;
+use crate::turns::Entered;
+use crate::upstream::NotTaken;
+use crate::upstream::stream::CallStream;
+
+/// Seconds for which the caller lets the call be held.
+const HOLD: HeaderName = HeaderName::from_static("rexec-hold-seconds");
+
+/// Longest hold that a caller can ask for.
+const MAX_HOLD: Duration = Duration::from_hours(1);
+
+/// A call that is not admitted after this time is answered nevertheless, and told that somebody is there, again and again.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// Headers that go on to the runtime.
+const PASSED: [HeaderName; 4] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LENGTH,
+    HeaderName::from_static(PYTHON_VERSION),
+    HeaderName::from_static(TIMEOUT),
+];
+
+/// Why a call was not admitted.
+enum Refused {
+    NotSent(Refusal),
+    ByRuntime(ApiError),
+    Lost,
+}
+
+type Admission = Pin<Box<dyn Future<Output = Result<CallStream, Refused>> + Send>>;
+
+/// Sends a call to the caller's environment, and streams what becomes of it.
+pub async fn submit(State(door): State<Door>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
+    let gateway = door.gateway;
+    let user = identify_bearer(&gateway, &headers).await?;
+    check_kind(&headers)?;
+    let entered = gateway.turns.enter(&user.id).map_err(|error| {
+        Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "too_many_calls",
+            format!("The call was refused: {error}."),
+        )
+    })?;
+    let entered = Arc::new(entered);
+    let id = call_id(&headers)?;
+    let json = wants_json(&headers);
+    let hold = wanted_hold(&headers)?.unwrap_or(gateway.hold);
+    let passed = passed_headers(&headers, &id);
+    let admission = admit(
+        Arc::clone(&gateway),
+        Arc::clone(&entered),
+        user.id.clone(),
+        passed,
+        Gate::new(body),
+        hold,
+    );
+    let mut admission: Admission = Box::pin(admission);
+    let stage = match timeout(KEEP_ALIVE, &mut admission).await {
+        Ok(Ok(stream)) => Stage::Running(stream),
+        Ok(Err(refused)) => {
+            gateway.metrics.ended("http", "refused");
+            return Err(problem(refused, &user.id));
+        }
+        Err(_) => Stage::Held(admission),
+    };
+    let call = HttpCall {
+        stage,
+        json,
+        user: user.id.clone(),
+        gateway,
+        _entered: entered,
+    };
+    let stream = futures::stream::unfold(call, |mut call| async move {
+        Some((Ok::<_, axum::Error>(call.next().await?), call))
+    });
+    let kind = if json {
+        MEDIA_TYPE_NDJSON
+    } else {
+        MEDIA_TYPE_STREAM
+    };
+    let mut response = Body::from_stream(stream).into_response();
+    response
+        .headers_mut()
+        .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    response.headers_mut().insert(CALL_ID, id);
+    Ok(response)
+}
+
+/// Waits for turn and server, and sends the call until one takes it.
+async fn admit(
+    gateway: Arc<Gateway>,
+    entered: Arc<Entered>,
+    user: String,
+    headers: HeaderMap,
+    gate: Gate,
+    hold: Duration,
+) -> Result<CallStream, Refused> {
+    let deadline = Instant::now() + hold;
+    let _held = Counted::new(&gateway.metrics.held);
+    let not_ready = |_| Refused::NotSent(Refusal::NotReady);
+    let _turn = timeout_at(deadline, entered.turn()).await.map_err(not_ready)?;
+    let mut sent_back = None;
+    loop {
+        let serving = hold::until_serving(&gateway.environments, &user, deadline, sent_back.as_ref()).await;
+        let serving = serving.map_err(Refused::NotSent)?;
+        let body = || gate.body().map_err(Into::into).boxed_unsync();
+        match gateway.upstream.call(&serving, &headers, body).await {
+            Ok(stream) => {
+                gate.open();
+                return Ok(stream);
+            }
+            Err(NotTaken::SentBack) => sent_back = Some(serving.server),
+            Err(NotTaken::Refused(error)) => return Err(Refused::ByRuntime(error)),
+            Err(NotTaken::Lost) => return Err(Refused::Lost),
+        }
+    }
+}
+
+/// Where a call over HTTP stands.
+enum Stage {
+    Held(Admission),
+    Running(CallStream),
+    Done,
+}
+
+/// A call whose response has begun. Dropping it, since the caller went away, ends the call.
+struct HttpCall {
+    stage: Stage,
+    json: bool,
+    user: String,
+    gateway: Arc<Gateway>,
+    _entered: Arc<Entered>,
+}
+
+impl HttpCall {
+    /// The next bytes of the response.
+    async fn next(&mut self) -> Option<Bytes> {
+        let frame = match &mut self.stage {
+            Stage::Done => return None,
+            Stage::Held(admission) => match timeout(KEEP_ALIVE, admission).await {
+                Err(_) => keep_alive(),
+                Ok(Ok(stream)) => {
+                    self.stage = Stage::Running(stream);
+                    keep_alive()
+                }
+                Ok(Err(refused)) => ending_frame(&late_refusal(refused, &self.user)),
+            },
+            Stage::Running(stream) => match stream.next().await {
+                Ok(frame) => frame,
+                Err(cut) => ending_frame(&lost(&cut.to_string())),
+            },
+        };
+        if frame.kind == FrameKind::Ending {
+            self.gateway.metrics.ended("http", "ended");
+            if let Stage::Running(stream) = std::mem::replace(&mut self.stage, Stage::Done) {
+                stream.release().await;
+            }
+        }
+        Some(self.shown(&frame))
+    }
+
+    fn shown(&self, frame: &Frame) -> Bytes {
+        let mut out = BytesMut::new();
+        match JsonEvent::from_frame(frame.kind, &frame.payload) {
+            Ok(event) if self.json => {
+                // A line's content is JSON by construction.
+                out.extend_from_slice(&serde_json::to_vec(&event).unwrap_or_default());
+                out.extend_from_slice(b"\n");
+            }
+            _ => encode(frame.kind, &frame.payload, &mut out),
+        }
+        out.freeze()
+    }
+}
+
+/// Lists the caller's calls.
+pub async fn list(State(door): State<Door>, headers: HeaderMap) -> Result<Response, Problem> {
+    ask(&door, &headers, &Method::GET, "/v1/calls").await
+}
+
+/// Shows one call.
+pub async fn show(
+    State(door): State<Door>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    check_id(&id)?;
+    ask(&door, &headers, &Method::GET, &format!("/v1/calls/{id}")).await
+}
+
+/// Cancels one call.
+pub async fn cancel(
+    State(door): State<Door>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    check_id(&id)?;
+    ask(&door, &headers, &Method::DELETE, &format!("/v1/calls/{id}")).await
+}
+
+/// What the caller's runtime tells of itself.
+pub async fn info(State(door): State<Door>, headers: HeaderMap) -> Result<Response, Problem> {
+    ask(&door, &headers, &Method::GET, "/v1/info").await
+}
+
+/// Asks the caller's runtime, where there is one now: nothing is held, and nothing is woken.
+async fn ask(door: &Door, headers: &HeaderMap, method: &Method, path: &str) -> Result<Response, Problem> {
+    let user = identify_bearer(&door.gateway, headers).await?;
+    let known = door.gateway.environments.watch(&user.id).borrow().clone();
+    let serving = if let Some(serving) = known.as_deref().and_then(serving) {
+        serving
+    } else {
+        let looked = door.gateway.environments.look(&user.id).await;
+        looked
+            .as_deref()
+            .and_then(serving)
+            .ok_or_else(|| no_server(&user.id))?
+    };
+    let answer = door.gateway.upstream.ask(&serving, method, path).await;
+    let answer = answer.map_err(|_| no_server(&user.id))?;
+    let (head, body) = answer.into_parts();
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = head.status;
+    if let Some(kind) = head.headers.get(header::CONTENT_TYPE) {
+        response.headers_mut().insert(header::CONTENT_TYPE, kind.clone());
+    }
+    Ok(response)
+}
+
+fn serving(view: &View) -> Option<Serving> {
+    Some(Serving {
+        environment_uid: view.uid.clone(),
+        server: view.server()?.clone(),
+    })
+}
+
+fn no_server(user: &str) -> Problem {
+    let message = format!(
+        "{} It may be asleep or starting: a call wakes it.",
+        hold::sentence(&Refusal::NotReady, user)
+    );
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+}
+
+fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    if kind
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .eq_ignore_ascii_case(MEDIA_TYPE_CALL)
+    {
+        return Ok(());
+    }
+    let message = format!("A call's Content-Type is {MEDIA_TYPE_CALL}; `{kind}` is not.");
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "unsupported_media_type",
+        message,
+    ))
+}
+
+fn check_id(id: &str) -> Result<(), Problem> {
+    if is_valid_call_id(id) {
+        return Ok(());
+    }
+    Err(invalid(
+        "A call's id has 1 to 64 characters of A-Z, a-z, 0-9, _ and -.",
+    ))
+}
+
+fn call_id(headers: &HeaderMap) -> Result<HeaderValue, Problem> {
+    match headers.get(CALL_ID) {
+        Some(id) => {
+            check_id(id.to_str().unwrap_or_default())?;
+            Ok(id.clone())
+        }
+        None => Ok(HeaderValue::try_from(Uuid::now_v7().simple().to_string()).expect("hex digits")),
+    }
+}
+
+fn wanted_hold(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
+    let Some(value) = headers.get(HOLD) else {
+        return Ok(None);
+    };
+    let seconds = value.to_str().ok().and_then(|text| text.parse::<f64>().ok());
+    let hold = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    match hold.filter(|hold| *hold <= MAX_HOLD) {
+        Some(hold) => Ok(Some(hold)),
+        None => Err(invalid(
+            "rexec-hold-seconds is a number of seconds from 0 to 3600.",
+        )),
+    }
+}
+
+fn wants_json(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .is_some_and(|accept| accept.contains(MEDIA_TYPE_NDJSON))
+}
+
+fn passed_headers(headers: &HeaderMap, id: &HeaderValue) -> HeaderMap {
+    let mut passed = HeaderMap::new();
+    for name in PASSED {
+        if let Some(value) = headers.get(&name) {
+            passed.insert(name, value.clone());
+        }
+    }
+    passed.insert(CALL_ID, id.clone());
+    passed
+}
+
+fn invalid(message: &str) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+}
+
+fn problem(refused: Refused, user: &str) -> Problem {
+    match refused {
+        Refused::NotSent(refusal) => {
+            let (status, code) = match refusal {
+                Refusal::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+                Refusal::Suspended => (StatusCode::CONFLICT, "suspended"),
+                Refusal::Stalled(_) => (StatusCode::CONFLICT, "stalled"),
+            };
+            Problem::new(status, code, hold::sentence(&refusal, user))
+        }
+        Refused::ByRuntime(error) => {
+            let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_GATEWAY);
+            Problem::new(status, code_name(&error), error.message)
+        }
+        Refused::Lost => Problem::new(
+            StatusCode::BAD_GATEWAY,
+            "server_lost",
+            lost_sentence("it did not answer"),
+        ),
+    }
+}
+
+fn code_name(error: &ApiError) -> &'static str {
+    use rexec_protocol::error::RefusalCode as Code;
+    match error.code {
+        Code::Draining => "draining",
+        Code::QueueFull => "queue_full",
+        Code::PythonMismatch => "python_mismatch",
+        Code::FormatNotAllowed => "format_not_allowed",
+        Code::Unauthorized => "unauthorized",
+        Code::Forbidden => "forbidden",
+        Code::InvalidRequest => "invalid_request",
+        Code::CallIdInUse => "call_id_in_use",
+        Code::NotFound => "not_found",
+        Code::MethodNotAllowed => "method_not_allowed",
+        Code::UnsupportedMediaType => "unsupported_media_type",
+        Code::TooLarge => "too_large",
+        Code::Unavailable => "unavailable",
+        Code::Internal => "internal",
+    }
+}
+
+/// The ending of a call that was refused after its response had begun. `draining` says that it has not run, and can be sent again.
+fn late_refusal(refused: Refused, user: &str) -> Ending {
+    match refused {
+        Refused::NotSent(refusal) => {
+            let code = match refusal {
+                Refusal::NotReady => CallErrorCode::Draining,
+                Refusal::Suspended | Refusal::Stalled(_) => CallErrorCode::Stopped,
+            };
+            Ending::because(
+                CallState::Failed,
+                CallError::new(code, hold::sentence(&refusal, user)),
+            )
+        }
+        Refused::ByRuntime(error) => Ending::because(
+            CallState::Failed,
+            CallError::new(CallErrorCode::InvalidBody, error.message),
+        ),
+        Refused::Lost => lost("it did not answer"),
+    }
+}
+
+fn lost(why: &str) -> Ending {
+    Ending::because(
+        CallState::Lost,
+        CallError::new(CallErrorCode::ServerLost, lost_sentence(why)),
+    )
+}
+
+fn lost_sentence(why: &str) -> String {
+    format!(
+        "The environment's server was lost while the call was there: {why}. The call may have run, or may not have."
+    )
+}
+
+fn keep_alive() -> Frame {
+    Frame {
+        kind: FrameKind::KeepAlive,
+        payload: Bytes::new(),
+    }
+}
+
+fn ending_frame(ending: &Ending) -> Frame {
+    Frame {
+        kind: FrameKind::Ending,
+        payload: serde_json::to_vec(ending).unwrap_or_default().into(),
+    }
+}
