@@ -56,14 +56,18 @@ impl Amount {
         Self(self.0 / 2 / NANO * NANO)
     }
 
-    /// As Kubernetes reads it: whole, or in thousandths.
+    /// As Kubernetes writes it: in Gi or Mi where it comes out even, else whole, or in thousandths.
     pub fn quantity(self) -> Quantity {
         const MILLI: i128 = NANO / 1000;
-        if self.is_whole() {
-            Quantity((self.0 / NANO).to_string())
-        } else {
-            Quantity(format!("{}m", (self.0 + MILLI - 1).div_euclid(MILLI)))
-        }
+        const MEBI: i128 = NANO << 20;
+        const GIBI: i128 = NANO << 30;
+        Quantity(match self.0 {
+            0 => "0".to_owned(),
+            amount if amount % GIBI == 0 => format!("{}Gi", amount / GIBI),
+            amount if amount % MEBI == 0 => format!("{}Mi", amount / MEBI),
+            amount if amount % NANO == 0 => (amount / NANO).to_string(),
+            amount => format!("{}m", (amount + MILLI - 1).div_euclid(MILLI)),
+        })
     }
 }
 
@@ -185,7 +189,10 @@ mod tests {
     #[test]
     fn amounts_are_written_as_kubernetes_reads_them() {
         for (text, written) in [
-            ("1Gi", "1073741824"),
+            ("1Gi", "1Gi"),
+            ("1536Mi", "1536Mi"),
+            ("2048Mi", "2Gi"),
+            ("1025Ki", "1049600"),
             ("500m", "500m"),
             ("1.5", "1500m"),
             ("100n", "1m"),

@@ -182,15 +182,15 @@ mod tests {
     #[test]
     fn no_wish_is_the_default_size() {
         let (requests, limits) = shown(&Size::from_spec(None).expect("valid"));
-        assert_eq!(requests, map(&[("cpu", "500m"), ("memory", "1073741824")]));
-        assert_eq!(limits, map(&[("cpu", "2"), ("memory", "4294967296")]));
+        assert_eq!(requests, map(&[("cpu", "500m"), ("memory", "1Gi")]));
+        assert_eq!(limits, map(&[("cpu", "2"), ("memory", "4Gi")]));
     }
 
     #[test]
     fn half_a_wish_stretches_the_default() {
         let (requests, limits) = shown(&size(&[("memory", "8Gi")], &[("cpu", "250m")]).expect("valid"));
-        assert_eq!(requests, map(&[("cpu", "250m"), ("memory", "8589934592")]));
-        assert_eq!(limits, map(&[("cpu", "250m"), ("memory", "8589934592")]));
+        assert_eq!(requests, map(&[("cpu", "250m"), ("memory", "8Gi")]));
+        assert_eq!(limits, map(&[("cpu", "250m"), ("memory", "8Gi")]));
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
     fn the_quota_has_room_for_a_successor() {
         let quota = size(&[], &[("nvidia.com/gpu", "1")]).expect("valid").quota();
         assert_eq!(quota["requests.cpu"].0, "1");
-        assert_eq!(quota["limits.memory"].0, (8_u64 << 30).to_string());
+        assert_eq!(quota["limits.memory"].0, "8Gi");
         assert_eq!(quota["requests.nvidia.com/gpu"].0, "2");
         assert!(!quota.contains_key("limits.nvidia.com/gpu"));
     }

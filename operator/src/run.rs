@@ -64,11 +64,14 @@ pub async fn run(args: Args) -> Result<(), RunError> {
     let metrics = http::listen(args.metrics_listen).await?;
     tokio::spawn(http::serve(probes, http::probes(health.clone()), stop.clone()));
     tokio::spawn(http::serve(metrics, http::metrics(health.clone()), stop.clone()));
+    let leading = lead(&args, &client, &health, stop.clone());
+    tokio::pin!(leading);
     let result = tokio::select! {
-        result = lead(&args, &client, &health, stop.clone()) => result,
+        result = &mut leading => result,
         signal = signalled() => {
             tracing::info!("stopping");
-            signal
+            stop.cancel();
+            signal.and(leading.await)
         }
     };
     stop.cancel();
@@ -90,7 +93,7 @@ async fn signalled() -> Result<(), RunError> {
     Ok(())
 }
 
-/// Waits for its turn, acts while it has it, and stops at once when it is over.
+/// Waits for its turn, acts while it has it, and stops at once when it is over, or when `stop` says so.
 async fn lead(
     args: &Args,
     client: &Client,
@@ -98,19 +101,27 @@ async fn lead(
     stop: CancellationToken,
 ) -> Result<(), RunError> {
     if !args.leader_election {
-        return act(args, client, health).await;
+        return tokio::select! {
+            result = act(args, client, health) => result,
+            () = stop.cancelled() => Ok(()),
+        };
     }
     let identity = identity(args);
     let mut leadership = Leadership::seek(client, &args.namespace, &identity).await?;
     tracing::info!(%identity, "waiting for leadership");
-    leadership.acquired().await?;
+    tokio::select! {
+        result = leadership.acquired() => result?,
+        () = stop.cancelled() => return Ok(()),
+    }
     tracing::info!(%identity, "leading");
     // Dropping `act` ends every pass in the middle of its requests: nothing is written after this.
-    tokio::select! {
+    let result = tokio::select! {
         result = act(args, client, health) => result,
-        lost = leadership.lost() => Err(lost.into()),
+        lost = leadership.lost() => return Err(lost.into()),
         () = stop.cancelled() => Ok(()),
-    }
+    };
+    leadership.release().await;
+    result
 }
 
 async fn act(args: &Args, client: &Client, health: &Health) -> Result<(), RunError> {

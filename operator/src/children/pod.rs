@@ -90,7 +90,7 @@ mod tests {
     /// if running pods should take it up, and put the new hash here.
     #[test]
     fn the_pod_is_the_one_of_this_template_revision() {
-        assert_eq!(crate::hash::of(&pod()), "v6vpvdplxpce4uzg");
+        assert_eq!(crate::hash::of(&pod()), "ytviyc4pokg6dc7l");
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
             .find(|(volume, _)| volume.name == "shm")
             .expect("shm")
             .1;
-        assert_eq!(shm.size_limit.as_ref().unwrap().0, (2_u64 << 30).to_string());
+        assert_eq!(shm.size_limit.as_ref().unwrap().0, "2Gi");
         assert_eq!(shm.medium.as_deref(), Some("Memory"));
     }
 

@@ -82,16 +82,16 @@ fn waiting_stage(
     let image = status.image.clone();
     match waiting.reason.as_deref().unwrap_or_default() {
         "CrashLoopBackOff" => None,
-        "InvalidImageName" => Some(pull_failed(PullProblem::InvalidName, &image, waiting, since)),
+        "InvalidImageName" => Some(pull_failed(PullProblem::InvalidName, status, waiting, since)),
         "ErrImagePull" | "ImagePullBackOff" if says_not_found(waiting) => {
-            Some(pull_failed(PullProblem::NotFound, &image, waiting, since))
+            Some(pull_failed(PullProblem::NotFound, status, waiting, since))
         }
         "ErrImagePull"
         | "ImagePullBackOff"
         | "RegistryUnavailable"
         | "ImageInspectError"
         | "ErrImageNeverPull"
-        | "SignatureValidationFailed" => Some(pull_failed(PullProblem::Unavailable, &image, waiting, since)),
+        | "SignatureValidationFailed" => Some(pull_failed(PullProblem::Unavailable, status, waiting, since)),
         "CreateContainerConfigError"
         | "CreateContainerError"
         | "RunContainerError"
@@ -137,22 +137,25 @@ fn says_not_found(waiting: &ContainerStateWaiting) -> bool {
 
 fn pull_failed(
     problem: PullProblem,
-    image: &str,
+    status: &ContainerStatus,
     waiting: &ContainerStateWaiting,
     since: Option<Timestamp>,
 ) -> Stage {
-    let why = text(waiting);
+    let (image, why) = (&status.image, text(waiting));
+    // The user decides on one of the images, by the Python version.
+    let remedy = if status.name == COPY {
+        "an administrator corrects the runtime's image in the operator's settings"
+    } else {
+        "ask for a Python version that there is, or let an administrator correct the base image in the operator's settings"
+    };
     let cause = match problem {
         PullProblem::InvalidName => Cause::new(
             reasons::INVALID_IMAGE_NAME,
-            format!("The image name `{image}` is not valid; correct it in the settings. {why}"),
+            format!("The image name `{image}` is not valid; {remedy}. {why}"),
         ),
         PullProblem::NotFound => Cause::new(
             reasons::IMAGE_NOT_FOUND,
-            format!(
-                "The image `{image}` does not exist; ask for a Python version that there is, or correct the image in \
-                 the settings. {why}"
-            ),
+            format!("The image `{image}` does not exist; {remedy}. {why}"),
         ),
         PullProblem::Unavailable => Cause::new(
             reasons::IMAGE_PULL_FAILED,
