@@ -2,6 +2,7 @@
 //!
 //! ZMTP 3.1 (RFC 37/ZMTP), mechanism NULL, as a ROUTER; peers of 3.0 are taken too.
 
+pub mod caller;
 pub mod codec;
 pub mod connection;
 pub mod greeting;

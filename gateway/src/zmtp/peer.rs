@@ -1,6 +1,7 @@
 //! One ZMTP connection: what it says, and what is to be written to it.
 
 use std::io::ErrorKind;
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::{Buf as _, BytesMut};
@@ -201,25 +202,25 @@ impl Peer {
 
     /// After the last word: writes it, and waits for the peer to go. What it still sends is read and forgotten, since a connection that
     /// is closed with something unread takes what was just written with it.
-    pub async fn part(mut self) {
-        while !self.outbox.is_empty() {
-            match self.hear().await {
-                Ok(_) => {}
-                Err(_) => return,
-            }
-        }
-        let forget = async {
-            let mut buffer = BytesMut::with_capacity(READ_LARGE);
-            while self
-                .read
-                .read_buf(&mut buffer)
-                .await
-                .is_ok_and(|received| received > 0)
-            {
-                buffer.clear();
+    pub async fn part(self) {
+        let Self {
+            mut read,
+            mut write,
+            outbox,
+            ..
+        } = self;
+        let mut forgetting = pin!(forget(&mut read));
+        let mut writing = pin!(write.write_all(&outbox));
+        let mut silent = false;
+        let written = loop {
+            tokio::select! {
+                written = &mut writing => break written,
+                () = &mut forgetting, if !silent => silent = true,
             }
         };
-        let _ = timeout(LINGER, forget).await;
+        if written.is_ok() && !silent {
+            let _ = timeout(LINGER, forgetting).await;
+        }
     }
 
     fn give_up(&mut self, error: GreetingError) -> Gone {
@@ -265,6 +266,18 @@ impl Peer {
         buffer.advance(GREETING_LEN);
         self.greeted = true;
         Ok(true)
+    }
+}
+
+/// Reads until the peer has nothing more to say. It may still listen then.
+async fn forget(read: &mut OwnedReadHalf) {
+    let mut buffer = BytesMut::with_capacity(READ_LARGE);
+    while read
+        .read_buf(&mut buffer)
+        .await
+        .is_ok_and(|received| received > 0)
+    {
+        buffer.clear();
     }
 }
 

@@ -1,9 +1,7 @@
 //! One call of one known user, from the token on: read it, hold it, send it, tell what becomes of it, and notice all the while when the
 //! caller gives up.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue};
@@ -11,12 +9,12 @@ use http_body_util::BodyExt as _;
 use rexec_protocol::event::Ending;
 use rexec_protocol::frame::{Frame, FrameKind};
 use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_CALL};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
+use super::caller::{Caller, Left};
 use super::codec::push_message;
-use super::peer::{Gone, GreetingOrGone, Heard, Peer};
-use super::request::Said;
+use super::peer::Peer;
 use super::value::{Cursor, Value};
 use crate::client_events::{ClientEvents, Failure, Outcome, Output, outcome};
 use crate::environments::{Changes, Environments as _};
@@ -26,16 +24,9 @@ use crate::identity::User;
 use crate::metrics::Counted;
 use crate::pickle;
 use crate::spool::body::SpoolBody;
-use crate::spool::{Spool, SpoolError};
 use crate::turns::Entered;
 use crate::upstream::NotTaken;
 use crate::upstream::stream::{CallStream, Cut};
-
-/// As long as so much is to be written, nothing more is read from the environment: a slow reader slows its own call, and loses nothing.
-const HIGH_WATER: usize = 1 << 20;
-
-/// Longest pause within a call's own bytes.
-const UPLOAD_PAUSE: Duration = Duration::from_mins(5);
 
 /// How a connection is left.
 pub enum Farewell {
@@ -43,16 +34,6 @@ pub enum Farewell {
     Told(&'static str),
     /// There is nobody to tell.
     Gone,
-}
-
-/// Why a call is not followed to its ending.
-enum Left {
-    /// The caller cancelled it.
-    Cancelled,
-    /// The caller is gone.
-    Gone,
-    /// What the caller sent cannot be taken.
-    Failed(Failure),
 }
 
 /// What became of a call that was sent.
@@ -68,16 +49,11 @@ enum Next {
 
 /// One call.
 pub struct Session<'a> {
-    peer: Peer,
+    caller: Caller,
     gateway: &'a Arc<Gateway>,
     user: &'a User,
     entered: Arc<Entered>,
     events: ClientEvents,
-    spool: Spool,
-    /// Bytes of the whole call, once that is known.
-    size: Option<u64>,
-    complete: bool,
-    tick: Interval,
     /// The call as it was sent last: what there is to cancel.
     sent: Option<(Serving, HeaderValue)>,
 }
@@ -85,20 +61,13 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// A call of `user`, of which the token was read.
     pub fn new(peer: Peer, gateway: &'a Arc<Gateway>, user: &'a User, entered: Entered) -> Self {
-        let second = Duration::from_secs(1);
-        let mut tick = interval_at(Instant::now() + second, second);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let spool = gateway.spools.spool(&user.id);
+        let caller = Caller::new(peer, gateway.spools.spool(&user.id), gateway.max_call);
         Self {
-            peer,
+            caller,
             gateway,
             user,
             entered: Arc::new(entered),
             events: ClientEvents::default(),
-            spool,
-            size: None,
-            complete: false,
-            tick,
             sent: None,
         }
     }
@@ -109,7 +78,7 @@ impl<'a> Session<'a> {
             Ok(told) => Farewell::Told(told),
             Err(left) => self.leave(left),
         };
-        (self.peer, farewell)
+        (self.caller.into_peer(), farewell)
     }
 
     fn leave(&mut self, left: Left) -> Farewell {
@@ -120,7 +89,7 @@ impl<'a> Session<'a> {
         match left {
             Left::Gone => Farewell::Gone,
             Left::Cancelled => {
-                self.events.cancelled(&mut self.peer.outbox);
+                self.events.cancelled(self.caller.outbox());
                 Farewell::Told("cancelled")
             }
             Left::Failed(failure) => self.fail(&failure, "refused"),
@@ -128,25 +97,22 @@ impl<'a> Session<'a> {
     }
 
     fn fail(&mut self, failure: &Failure, outcome: &'static str) -> Farewell {
-        self.events.failed(failure, &mut self.peer.outbox);
+        self.events.failed(failure, self.caller.outbox());
         Farewell::Told(outcome)
     }
 
     fn told_failure(&mut self, failure: &Failure, outcome: &'static str) -> &'static str {
-        self.events.failed(failure, &mut self.peer.outbox);
+        self.events.failed(failure, self.caller.outbox());
         outcome
     }
 
     async fn call(&mut self) -> Result<&'static str, Left> {
-        while self.size.is_none() {
-            let heard = self.peer.hear().await;
-            self.note(heard).await?;
-        }
+        let size = self.caller.size().await?;
         let mut deadline = Instant::now() + self.gateway.hold;
         let mut sent_back = None;
         loop {
             let id = call_id();
-            let (serving, taken) = match self.send(&id, deadline, sent_back.as_ref()).await? {
+            let (serving, taken) = match self.send(&id, size, deadline, sent_back.as_ref()).await? {
                 Ok(sent) => sent,
                 Err(refusal) => return Ok(self.refuse(&refusal)),
             };
@@ -171,23 +137,24 @@ impl<'a> Session<'a> {
     async fn send(
         &mut self,
         id: &HeaderValue,
+        size: u64,
         deadline: Instant,
         sent_back: Option<&crate::availability::Server>,
     ) -> Result<Result<(Serving, Result<CallStream, NotTaken>), Refusal>, Left> {
         let gateway = self.gateway;
         let (user, entered) = (self.user, Arc::clone(&self.entered));
         let held = Counted::new(&gateway.metrics.held);
-        let Ok(turn) = self.drive(timeout_at(deadline, entered.turn())).await? else {
+        let Ok(turn) = self.caller.drive(timeout_at(deadline, entered.turn())).await? else {
             return Ok(Err(Refusal::NotReady));
         };
         let serving = hold::until_serving(&gateway.environments, &user.id, deadline, sent_back);
-        let serving = match self.drive(serving).await? {
+        let serving = match self.caller.drive(serving).await? {
             Ok(serving) => serving,
             Err(refusal) => return Ok(Err(refusal)),
         };
         drop(held);
         self.sent = Some((serving.clone(), id.clone()));
-        let (reader, size) = (self.spool.reader(), self.size.unwrap_or_default());
+        let reader = self.caller.call();
         let body = || {
             SpoolBody::new(reader.clone(), size)
                 .map_err(Into::into)
@@ -195,6 +162,7 @@ impl<'a> Session<'a> {
         };
         let headers = call_headers(id, size);
         let taken = self
+            .caller
             .drive(gateway.upstream.call(&serving, &headers, body))
             .await?;
         drop(turn);
@@ -209,8 +177,10 @@ impl<'a> Session<'a> {
             let next = match stream.buffered() {
                 Ok(Some(frame)) => Next::Frame(Ok(frame)),
                 Ok(None) => {
-                    self.peer.flush_now()?;
-                    self.drive(next(&mut stream, &mut changes, serving)).await?
+                    self.caller.flush_now()?;
+                    self.caller
+                        .drive(next(&mut stream, &mut changes, serving))
+                        .await?
                 }
                 Err(cut) => Next::Frame(Err(cut)),
             };
@@ -221,7 +191,7 @@ impl<'a> Session<'a> {
             };
             if frame.kind == FrameKind::Ending {
                 let followed = self.end(&frame, value).await?;
-                self.peer.flush_now()?;
+                self.caller.flush_now()?;
                 self.sent = None;
                 stream.release().await;
                 return Ok(followed);
@@ -231,7 +201,7 @@ impl<'a> Session<'a> {
     }
 
     async fn tell(&mut self, frame: Frame, value: &mut Value) -> Result<(), Left> {
-        let out = &mut self.peer.outbox;
+        let out = self.caller.outbox();
         match frame.kind {
             FrameKind::State if is_running(&frame) => self.events.started(out),
             FrameKind::Stdout => self.events.output(Output::Stdout, &frame.payload, out),
@@ -262,7 +232,7 @@ impl<'a> Session<'a> {
             Outcome::Failed(failure) => Ok(Followed::Told(self.told_failure(&failure, "failed"))),
             Outcome::Returned => {
                 self.write_value(value).await?;
-                self.events.ended(&mut self.peer.outbox);
+                self.events.ended(self.caller.outbox());
                 Ok(Followed::Told("returned"))
             }
         }
@@ -272,31 +242,32 @@ impl<'a> Session<'a> {
         if value.is_none() {
             return Ok(());
         }
-        self.events.value_head(value.shape(), &mut self.peer.outbox);
+        self.events.value_head(value.shape(), self.caller.outbox());
         let mut cursor = Cursor::default();
         while let Some(segment) = value.next_segment(&mut cursor) {
-            self.peer.outbox.extend_from_slice(&segment.before);
+            self.caller.outbox().extend_from_slice(&segment.before);
             let mut left = segment.range;
             while !left.is_empty() {
                 let Some(bytes) = value.at_hand(&left) else {
-                    self.drive(value.fetch(left.start))
+                    self.caller
+                        .drive(value.fetch(left.start))
                         .await?
                         .map_err(|error| file_failed(&error))?;
                     continue;
                 };
                 left.start += bytes.len() as u64;
-                self.peer.outbox.extend_from_slice(&bytes);
+                self.caller.outbox().extend_from_slice(&bytes);
             }
-            self.peer.outbox.extend_from_slice(segment.after);
+            self.caller.outbox().extend_from_slice(segment.after);
         }
-        self.events.value_tail(value.shape(), &mut self.peer.outbox);
+        self.events.value_tail(value.shape(), self.caller.outbox());
         Ok(())
     }
 
     fn refuse(&mut self, refusal: &Refusal) -> &'static str {
         let sentence = hold::sentence(refusal, &self.user.id);
         if *refusal == Refusal::NotReady {
-            push_message(&pickle::bare_string(&sentence), &mut self.peer.outbox);
+            push_message(&pickle::bare_string(&sentence), self.caller.outbox());
             return "not_ready";
         }
         self.told_failure(&Failure::new(sentence), "refused")
@@ -309,62 +280,6 @@ impl<'a> Session<'a> {
             self.user.id
         );
         self.told_failure(&Failure::new(sentence), "lost")
-    }
-
-    /// Does `work`, and meanwhile what else is to be done: reads what the caller sends, writes what it is to be told, pings it.
-    async fn drive<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Left> {
-        let mut work = pin!(work);
-        loop {
-            let keeps_up = self.peer.outbox.len() < HIGH_WATER;
-            tokio::select! {
-                done = &mut work, if keeps_up => return Ok(done),
-                heard = self.peer.hear() => self.note(heard).await?,
-                _ = self.tick.tick() => {
-                    if !self.complete && self.peer.heard_at.elapsed() > UPLOAD_PAUSE {
-                        return Err(Left::Failed(Failure::new("The call was refused: the rest of it did not come for 5 minutes.")));
-                    }
-                    self.peer.ping();
-                }
-            }
-        }
-    }
-
-    async fn note(&mut self, heard: Result<Heard, GreetingOrGone>) -> Result<(), Left> {
-        let said = match heard {
-            Ok(Heard::Said(said)) => said,
-            Ok(Heard::Ready | Heard::Drained) => return Ok(()),
-            Err(_) => return Err(Left::Gone),
-        };
-        match said {
-            Said::Body(bytes) => self
-                .spool
-                .append(bytes)
-                .await
-                .map_err(|error| over_budget(&error)),
-            Said::Size(size) => {
-                self.size = Some(size);
-                Ok(())
-            }
-            Said::Complete => {
-                self.complete = true;
-                self.spool.finish();
-                Ok(())
-            }
-            Said::Cancel => Err(Left::Cancelled),
-            Said::Token(_) => Ok(()),
-            Said::Malformed => Err(Left::Failed(Failure::new("Invalid request framing."))),
-            Said::TooLarge(size) => Err(Left::Failed(Failure::new(format!(
-                "The call was refused: function and arguments have {size} bytes, more than the {} allowed. Leave large data where \
-                 the function can read it, and pass its name.",
-                self.gateway.max_call
-            )))),
-        }
-    }
-}
-
-impl From<Gone> for Left {
-    fn from(_: Gone) -> Self {
-        Self::Gone
     }
 }
 
@@ -406,10 +321,6 @@ fn call_headers(id: &HeaderValue, size: u64) -> HeaderMap {
 
 fn call_id() -> HeaderValue {
     HeaderValue::try_from(Uuid::now_v7().simple().to_string()).expect("hex digits")
-}
-
-fn over_budget(error: &SpoolError) -> Left {
-    Left::Failed(Failure::new(format!("The call was refused: {error}.")))
 }
 
 fn file_failed(error: &std::io::Error) -> Left {

@@ -1,25 +1,25 @@
 //! Calls over HTTP: for our own client, and for curl.
 
+mod refusal;
+mod request;
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
-use rexec_protocol::call::{CallState, is_valid_call_id};
-use rexec_protocol::error::ApiError;
-use rexec_protocol::event::{CallError, CallErrorCode, Ending, JsonEvent};
+use rexec_protocol::event::{Ending, JsonEvent};
 use rexec_protocol::frame::{Frame, FrameKind, encode};
-use rexec_protocol::header::{
-    CALL_ID, MEDIA_TYPE_CALL, MEDIA_TYPE_NDJSON, MEDIA_TYPE_STREAM, PYTHON_VERSION, TIMEOUT,
-};
+use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_NDJSON, MEDIA_TYPE_STREAM};
 use tokio::time::{Instant, timeout, timeout_at};
-use uuid::Uuid;
 
+use self::refusal::{Refused, late_refusal, lost, no_server, problem};
+use self::request::{call_id, check_id, check_kind, passed_headers, wanted_hold, wants_json};
 use super::error::Problem;
 use super::gated::Gate;
 use super::{Door, identify_bearer};
@@ -31,29 +31,8 @@ use crate::turns::Entered;
 use crate::upstream::NotTaken;
 use crate::upstream::stream::CallStream;
 
-/// Seconds for which the caller lets the call be held.
-const HOLD: HeaderName = HeaderName::from_static("rexec-hold-seconds");
-
-/// Longest hold that a caller can ask for.
-const MAX_HOLD: Duration = Duration::from_hours(1);
-
 /// A call that is not admitted after this time is answered nevertheless, and told that somebody is there, again and again.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-
-/// Headers that go on to the runtime.
-const PASSED: [HeaderName; 4] = [
-    header::CONTENT_TYPE,
-    header::CONTENT_LENGTH,
-    HeaderName::from_static(PYTHON_VERSION),
-    HeaderName::from_static(TIMEOUT),
-];
-
-/// Why a call was not admitted.
-enum Refused {
-    NotSent(Refusal),
-    ByRuntime(ApiError),
-    Lost,
-}
 
 type Admission = Pin<Box<dyn Future<Output = Result<CallStream, Refused>> + Send>>;
 
@@ -260,167 +239,6 @@ fn serving(view: &View) -> Option<Serving> {
         environment_uid: view.uid.clone(),
         server: view.server()?.clone(),
     })
-}
-
-fn no_server(user: &str) -> Problem {
-    let message = format!(
-        "{} It may be asleep or starting: a call wakes it.",
-        hold::sentence(&Refusal::NotReady, user)
-    );
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
-}
-
-fn check_kind(headers: &HeaderMap) -> Result<(), Problem> {
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|kind| kind.to_str().ok())
-        .unwrap_or_default();
-    if kind
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .eq_ignore_ascii_case(MEDIA_TYPE_CALL)
-    {
-        return Ok(());
-    }
-    let message = format!("A call's Content-Type is {MEDIA_TYPE_CALL}; `{kind}` is not.");
-    Err(Problem::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "unsupported_media_type",
-        message,
-    ))
-}
-
-fn check_id(id: &str) -> Result<(), Problem> {
-    if is_valid_call_id(id) {
-        return Ok(());
-    }
-    Err(invalid(
-        "A call's id has 1 to 64 characters of A-Z, a-z, 0-9, _ and -.",
-    ))
-}
-
-fn call_id(headers: &HeaderMap) -> Result<HeaderValue, Problem> {
-    match headers.get(CALL_ID) {
-        Some(id) => {
-            check_id(id.to_str().unwrap_or_default())?;
-            Ok(id.clone())
-        }
-        None => Ok(HeaderValue::try_from(Uuid::now_v7().simple().to_string()).expect("hex digits")),
-    }
-}
-
-fn wanted_hold(headers: &HeaderMap) -> Result<Option<Duration>, Problem> {
-    let Some(value) = headers.get(HOLD) else {
-        return Ok(None);
-    };
-    let seconds = value.to_str().ok().and_then(|text| text.parse::<f64>().ok());
-    let hold = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    match hold.filter(|hold| *hold <= MAX_HOLD) {
-        Some(hold) => Ok(Some(hold)),
-        None => Err(invalid(
-            "rexec-hold-seconds is a number of seconds from 0 to 3600.",
-        )),
-    }
-}
-
-fn wants_json(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::ACCEPT)
-        .and_then(|accept| accept.to_str().ok())
-        .is_some_and(|accept| accept.contains(MEDIA_TYPE_NDJSON))
-}
-
-fn passed_headers(headers: &HeaderMap, id: &HeaderValue) -> HeaderMap {
-    let mut passed = HeaderMap::new();
-    for name in PASSED {
-        if let Some(value) = headers.get(&name) {
-            passed.insert(name, value.clone());
-        }
-    }
-    passed.insert(CALL_ID, id.clone());
-    passed
-}
-
-fn invalid(message: &str) -> Problem {
-    Problem::new(StatusCode::BAD_REQUEST, "invalid_request", message)
-}
-
-fn problem(refused: Refused, user: &str) -> Problem {
-    match refused {
-        Refused::NotSent(refusal) => {
-            let (status, code) = match refusal {
-                Refusal::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
-                Refusal::Suspended => (StatusCode::CONFLICT, "suspended"),
-                Refusal::Stalled(_) => (StatusCode::CONFLICT, "stalled"),
-            };
-            Problem::new(status, code, hold::sentence(&refusal, user))
-        }
-        Refused::ByRuntime(error) => {
-            let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_GATEWAY);
-            Problem::new(status, code_name(&error), error.message)
-        }
-        Refused::Lost => Problem::new(
-            StatusCode::BAD_GATEWAY,
-            "server_lost",
-            lost_sentence("it did not answer"),
-        ),
-    }
-}
-
-fn code_name(error: &ApiError) -> &'static str {
-    use rexec_protocol::error::RefusalCode as Code;
-    match error.code {
-        Code::Draining => "draining",
-        Code::QueueFull => "queue_full",
-        Code::PythonMismatch => "python_mismatch",
-        Code::FormatNotAllowed => "format_not_allowed",
-        Code::Unauthorized => "unauthorized",
-        Code::Forbidden => "forbidden",
-        Code::InvalidRequest => "invalid_request",
-        Code::CallIdInUse => "call_id_in_use",
-        Code::NotFound => "not_found",
-        Code::MethodNotAllowed => "method_not_allowed",
-        Code::UnsupportedMediaType => "unsupported_media_type",
-        Code::TooLarge => "too_large",
-        Code::Unavailable => "unavailable",
-        Code::Internal => "internal",
-    }
-}
-
-/// The ending of a call that was refused after its response had begun. `draining` says that it has not run, and can be sent again.
-fn late_refusal(refused: Refused, user: &str) -> Ending {
-    match refused {
-        Refused::NotSent(refusal) => {
-            let code = match refusal {
-                Refusal::NotReady => CallErrorCode::Draining,
-                Refusal::Suspended | Refusal::Stalled(_) => CallErrorCode::Stopped,
-            };
-            Ending::because(
-                CallState::Failed,
-                CallError::new(code, hold::sentence(&refusal, user)),
-            )
-        }
-        Refused::ByRuntime(error) => Ending::because(
-            CallState::Failed,
-            CallError::new(CallErrorCode::InvalidBody, error.message),
-        ),
-        Refused::Lost => lost("it did not answer"),
-    }
-}
-
-fn lost(why: &str) -> Ending {
-    Ending::because(
-        CallState::Lost,
-        CallError::new(CallErrorCode::ServerLost, lost_sentence(why)),
-    )
-}
-
-fn lost_sentence(why: &str) -> String {
-    format!(
-        "The environment's server was lost while the call was there: {why}. The call may have run, or may not have."
-    )
 }
 
 fn keep_alive() -> Frame {
