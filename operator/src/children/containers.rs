@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::volumes::{self, HOME_DIR, KEYS_DIR, REQUIREMENTS_DIR, RUNTIME_DIR, STATE_DIR, TMP_DIR};
+use super::volumes::{self, HOME_DIR, KEYS_DIR, REQUIREMENTS_DIR, RUNTIME_DIR, TMP_DIR};
 use crate::children::config_maps::REQUIREMENTS_FILE;
 use crate::settings::{CALL_PORT, CONTROL_PORT, Settings};
 use crate::validate::Valid;
@@ -47,23 +47,23 @@ pub fn init(valid: &Valid, settings: &Settings) -> Vec<Container> {
 
 fn install_args(settings: &Settings) -> Vec<String> {
     let requirements = format!("{REQUIREMENTS_DIR}/{REQUIREMENTS_FILE}");
-    let env = format!("{RUNTIME_DIR}/env");
-    // Within the volume of the packages: files can be linked from there, across volumes they are copied.
-    let cache = format!("{RUNTIME_DIR}/cache");
-    let mut args = words(&[
-        "install",
-        "--requirements",
-        &requirements,
-        "--to",
-        &env,
+    let (env, pycache) = (format!("{RUNTIME_DIR}/env"), pycache());
+    let mut args = words(&["install", "--requirements", &requirements, "--to", &env]);
+    args.extend(words(&[
         "--python",
         "/usr/local/bin/python3",
-    ]);
-    args.extend(words(&["--cache-dir", &cache]));
+        "--pycache",
+        &pycache,
+    ]));
     if let Some(index) = &settings.index_url {
         args.extend(words(&["--index-url", index]));
     }
     args
+}
+
+/// Where byte code of the standard library lies: the image has none, and its root is read-only.
+fn pycache() -> String {
+    format!("{RUNTIME_DIR}/pycache")
 }
 
 /// The container that serves.
@@ -92,23 +92,22 @@ fn serve_args(environment_uid: &str) -> Vec<String> {
         format!("{RUNTIME_DIR}/env/bin/python"),
         format!("{RUNTIME_DIR}/lib/python"),
     );
-    words(&[
-        "serve",
-        "--listen",
-        &calls,
-        "--control-listen",
-        &control,
+    let mut args = words(&["serve", "--listen", &calls, "--control-listen", &control]);
+    args.extend(words(&[
         "--python",
         &python,
         "--library",
         &library,
+        "--pycache",
+        &pycache(),
+    ]));
+    args.extend(words(&[
         "--keys-dir",
         KEYS_DIR,
-        "--state-dir",
-        STATE_DIR,
         "--environment-uid",
         environment_uid,
-    ])
+    ]));
+    args
 }
 
 /// What Python finds in its environment, and the installer too.
@@ -153,6 +152,8 @@ fn container(name: &str, image: &str, bin: &str, resources: ResourceRequirements
         command: Some(vec![format!("{bin}/rexec-runtime-server")]),
         resources: Some(resources),
         security_context: Some(unprivileged()),
+        // Who dies without a word of its own leaves its last lines.
+        termination_message_policy: Some("FallbackToLogsOnError".to_owned()),
         ..Container::default()
     }
 }

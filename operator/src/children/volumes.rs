@@ -13,8 +13,6 @@ pub const RUNTIME_DIR: &str = "/opt/rexec";
 pub const HOME_DIR: &str = "/home/rexec";
 /// Temporary files.
 pub const TMP_DIR: &str = "/tmp";
-/// State of the server.
-pub const STATE_DIR: &str = "/run/rexec";
 /// Public keys.
 pub const KEYS_DIR: &str = "/etc/rexec/keys";
 /// The requirements file.
@@ -23,7 +21,6 @@ pub const REQUIREMENTS_DIR: &str = "/etc/rexec/requirements";
 const RUNTIME: &str = "rexec";
 const HOME: &str = "home";
 const TMP: &str = "tmp";
-const RUN: &str = "run";
 const SHM: &str = "shm";
 const REQUIREMENTS: &str = "requirements";
 
@@ -35,7 +32,6 @@ pub fn volumes(valid: &Valid) -> Vec<Volume> {
         empty_dir(RUNTIME, None, Quantity("20Gi".to_owned())),
         empty_dir(HOME, None, Quantity("10Gi".to_owned())),
         empty_dir(TMP, None, Quantity("10Gi".to_owned())),
-        empty_dir(RUN, None, Quantity("64Mi".to_owned())),
         empty_dir(SHM, Some("Memory"), shm),
         config_map(REQUIREMENTS, &config_maps::requirements_name(&valid.requirements)),
         config_map(KEYS, KEYS),
@@ -63,7 +59,6 @@ pub fn for_server() -> Vec<VolumeMount> {
         mount(RUNTIME, RUNTIME_DIR, true),
         mount(HOME, HOME_DIR, false),
         mount(TMP, TMP_DIR, false),
-        mount(RUN, STATE_DIR, false),
         mount(SHM, "/dev/shm", false),
         mount(KEYS, KEYS_DIR, true),
     ]

@@ -194,7 +194,7 @@ fn crash(ended: &ContainerStateTerminated, restarts: i32) -> Cause {
         .map(str::trim)
         .filter(|said| !said.is_empty());
     let said = said
-        .map(|said| format!(" Its last words: {said}"))
+        .map(|said| format!(" Its last words: {}", tail(said)))
         .unwrap_or_default();
     Cause::new(
         reasons::CRASH_LOOP,
@@ -203,6 +203,16 @@ fn crash(ended: &ContainerStateTerminated, restarts: i32) -> Cause {
             ended.exit_code
         ),
     )
+}
+
+/// The end of a text, which is where programs say why they end.
+fn tail(text: &str) -> &str {
+    const LONGEST: usize = 600;
+    let mut start = text.len().saturating_sub(LONGEST);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
 }
 
 /// How the server last ended. An end that is over (`lastState`) and one that is now (`state`) both count.
