@@ -84,7 +84,11 @@ pub struct Args {
 
     /// ZMTP connections at once.
     #[arg(long, env = "REXEC_MAX_CONNECTIONS", default_value_t = 8192)]
-    pub max_connections: usize,
+    pub max_connections: u32,
+
+    /// Seconds that calls have to end once the gateway is told to stop.
+    #[arg(long, env = "REXEC_SHUTDOWN_SECONDS", default_value_t = 25)]
+    pub shutdown_seconds: u64,
 
     /// Work without Kubernetes and without signed requests, for one runtime on this machine; loopback only.
     #[arg(long, env = "REXEC_INSECURE_LOCAL")]

@@ -10,6 +10,9 @@ use axum::serve::ListenerExt as _;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::{error, info, warn};
 use tracing_subscriber::EnvFilter;
 
@@ -91,35 +94,60 @@ fn start(args: &Args) -> Result<(), RunError> {
 
 async fn run(args: &Args) -> Result<(), RunError> {
     let gateway = Arc::new(gateway(args).await?);
-    let mut doors = tokio::task::JoinSet::new();
+    let (stop, stopping) = watch::channel(false);
+    let mut background = JoinSet::new();
     if let Known::Kubernetes(known) = &gateway.environments {
-        doors.spawn(known.follow());
+        background.spawn(known.follow());
     }
+    background.spawn(sweep(Arc::clone(&gateway)));
+    if let Some(address) = args.probe_listen {
+        let router = probes::router(Arc::clone(&gateway), stopping.clone());
+        background.spawn(serve_http(listen(address).await?, router, std::future::pending()));
+    }
+    let mut doors = JoinSet::new();
     if let Some(address) = args.zmtp_listen {
         let listener = listen(address).await?;
         info!(%address, "listening for ZMTP: plain text, tokens and code can be read on the way");
-        doors.spawn(zmtp::listener::serve(
+        let serving = zmtp::listener::serve(
             listener,
             Arc::clone(&gateway),
             args.max_connections,
-        ));
+            stopping.clone(),
+        );
+        doors.spawn(serving);
     }
     let listener = listen(args.listen).await?;
     info!(address = %args.listen, "listening for HTTP");
-    doors.spawn(serve_http(listener, http::router(door(args, &gateway))));
-    if let Some(address) = args.probe_listen {
-        let listener = listen(address).await?;
-        doors.spawn(serve_http(listener, probes::router(Arc::clone(&gateway))));
-    }
-    let sweeping = Arc::clone(&gateway);
-    doors.spawn(async move {
-        loop {
-            tokio::time::sleep(SWEEP_INTERVAL).await;
-            sweeping.upstream.sweep();
-        }
-    });
+    doors.spawn(serve_http(
+        listener,
+        http::router(door(args, &gateway)),
+        told(stopping),
+    ));
     stopped().await?;
+    info!(
+        "stopping: no new calls are taken, and those under way have {} seconds",
+        args.shutdown_seconds
+    );
+    stop.send_replace(true);
+    let ended = async { while doors.join_next().await.is_some() {} };
+    if timeout(Duration::from_secs(args.shutdown_seconds), ended)
+        .await
+        .is_err()
+    {
+        warn!("stopped with calls under way; their callers are told when they come back");
+    }
     Ok(())
+}
+
+async fn sweep(gateway: Arc<Gateway>) {
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL).await;
+        gateway.upstream.sweep();
+    }
+}
+
+async fn told(mut stopping: watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopped| *stopped).await;
 }
 
 fn door(args: &Args, gateway: &Arc<Gateway>) -> Door {
@@ -202,13 +230,13 @@ async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
         .map_err(|source| RunError::Listen { address, source })
 }
 
-async fn serve_http(listener: TcpListener, router: Router) {
+async fn serve_http(listener: TcpListener, router: Router, stop: impl Future<Output = ()> + Send + 'static) {
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             warn!(%error, "could not set TCP_NODELAY on a connection");
         }
     });
-    if let Err(error) = axum::serve(listener, router).await {
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop).await {
         error!(%error, "an HTTP listener failed");
     }
 }

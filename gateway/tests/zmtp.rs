@@ -534,3 +534,19 @@ async fn other_protocols_are_hung_up_on() {
     let _ = soon(caller.stream.read_to_end(&mut rest)).await;
     assert_eq!(rest.len(), 107, "nothing after the opening");
 }
+
+#[tokio::test]
+async fn a_gateway_that_stops_lets_calls_end_and_takes_no_others() {
+    let mut runtime = FakeRuntime::start().await;
+    let gateway = TestGateway::before(&runtime).await;
+    let mut caller = Caller::call(gateway.zmtp, "tok-u1").await;
+    let running = runtime.call().await.admit().await;
+    assert_eq!(caller.told().await.unwrap().kind(), "START");
+    gateway.stop.send_replace(true);
+    soon(async { while tokio::net::TcpStream::connect(gateway.zmtp).await.is_ok() {} }).await;
+    assert!(!gateway.zmtp_door.is_finished());
+    running.succeed().await;
+    assert_eq!(caller.told_all().await.last().unwrap().kind(), "END");
+    drop(caller);
+    soon(gateway.zmtp_door).await.unwrap();
+}

@@ -96,7 +96,10 @@ impl StaticTokens {
     pub fn ask(&self, hash: &TokenHash) -> Answer {
         match self.users.get(hash) {
             Some(user) => Answer::Known(user.clone(), cache::KNOWN),
-            None => Answer::Unknown("The token is not one that this gateway knows.".to_owned()),
+            None => Answer::Unknown(
+                "The token is not one that this gateway knows: use one that its administrator gave you."
+                    .to_owned(),
+            ),
         }
     }
 }

@@ -27,6 +27,8 @@ use rexec_gateway::spool::budget::{Budget, Limits};
 use rexec_gateway::turns::Turns;
 use rexec_gateway::upstream::Upstream;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use kubernetes::FakeKubernetes;
 use runtime::FakeRuntime;
@@ -38,6 +40,8 @@ pub struct TestGateway {
     pub gateway: Arc<Gateway>,
     pub zmtp: SocketAddr,
     pub http: SocketAddr,
+    pub stop: watch::Sender<bool>,
+    pub zmtp_door: JoinHandle<()>,
 }
 
 pub struct Settings {
@@ -97,11 +101,10 @@ impl TestGateway {
             zmtp_listener.local_addr().unwrap(),
             http_listener.local_addr().unwrap(),
         );
-        tokio::spawn(rexec_gateway::zmtp::listener::serve(
-            zmtp_listener,
-            Arc::clone(&gateway),
-            1000,
-        ));
+        let (stop, stopping) = watch::channel(false);
+        let zmtp_door =
+            rexec_gateway::zmtp::listener::serve(zmtp_listener, Arc::clone(&gateway), 1000, stopping);
+        let zmtp_door = tokio::spawn(zmtp_door);
         let door = Door {
             gateway: Arc::clone(&gateway),
             public_url: None,
@@ -109,7 +112,13 @@ impl TestGateway {
             zmtp_port: Some(zmtp.port()),
         };
         tokio::spawn(async move { axum::serve(http_listener, router(door)).await });
-        Self { gateway, zmtp, http }
+        Self {
+            gateway,
+            zmtp,
+            http,
+            stop,
+            zmtp_door,
+        }
     }
 
     pub fn url(&self, path: &str) -> String {
