@@ -1,7 +1,7 @@
 //! What status says beside its conditions.
 
 use rexec_crds::RexecEnvironment;
-use rexec_crds::environment::{RexecEnvironmentStatus, Server};
+use rexec_crds::environment::{LastTermination, RexecEnvironmentStatus, Server};
 
 use super::Context;
 use crate::names::POD;
@@ -34,12 +34,22 @@ pub(super) fn carried(
         server: view.and_then(|view| server(view)),
         start_cause: before.start_cause,
         suspended_time: before.suspended_time.clone(),
-        last_termination: view
-            .and_then(|view| view.termination.clone())
-            .or_else(|| before.last_termination.clone()),
+        last_termination: last_termination(before.last_termination.as_ref(), view.map(|view| &**view)),
         failed_start: before.failed_start.clone(),
         sleeps: before.sleeps,
         wakes: before.wakes,
+    }
+}
+
+/// The last end of a server that is known. What was recorded of a pod stays if its container tells of no later one: a pod that was lost
+/// ends like one that was stopped.
+fn last_termination(before: Option<&LastTermination>, view: Option<&PodView>) -> Option<LastTermination> {
+    let seen = view.and_then(|view| view.termination.as_ref());
+    match (before, seen) {
+        (Some(before), Some(seen)) if before.pod_uid == seen.pod_uid && before.restarts >= seen.restarts => {
+            Some(before.clone())
+        }
+        (before, seen) => seen.or(before).cloned(),
     }
 }
 

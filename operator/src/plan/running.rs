@@ -210,8 +210,8 @@ fn by_stage(context: &Context<'_>, facts: &mut RexecEnvironmentStatus, view: &Po
             Decision::stay(State::Serving)
         }
         Stage::Scheduling => Decision::stay(starting(facts, "The pod has been made and waits for a node.")),
-        Stage::Pulling { image: None } => Decision::stay(starting(facts, "The node prepares the pod.")),
-        Stage::Pulling { image: Some(image) } => {
+        Stage::Preparing => Decision::stay(starting(facts, "The node prepares the pod.")),
+        Stage::Pulling(image) => {
             Decision::stay(starting(facts, &format!("The image {image} is being pulled.")))
         }
         Stage::Installing => Decision::stay(starting(facts, "The packages are being installed.")),
@@ -348,12 +348,17 @@ fn node_lost(view: &PodView) -> Cause {
     Cause::new(reasons::NODE_LOST, message)
 }
 
-/// A start that goes on. While it makes up for a failure, the failure stays what people see.
+/// A start that goes on. While it makes up for a failure, the failure stays what people see; how far the attempt is matters less than
+/// that the cause can be read, and would only be one more write of status at every step.
 fn starting(facts: &RexecEnvironmentStatus, message: &str) -> State {
     match (&facts.failed_start, facts.start_cause) {
+        (Some(failed), _) if failed_start::is_final(failed) => State::Failing {
+            cause: failed_start::cause(failed),
+            stalled: true,
+        },
         (Some(failed), _) => {
             let cause = failed_start::cause(failed);
-            let message = format!("{} Another attempt: {message}", cause.message);
+            let message = format!("{} Another attempt is under way.", sentence(&cause.message));
             State::Failing {
                 cause: Cause::new(cause.reason, message),
                 stalled: false,
@@ -361,5 +366,15 @@ fn starting(facts: &RexecEnvironmentStatus, message: &str) -> State {
         }
         (None, Some(StartCause::Wake)) => State::Waking(message.to_owned()),
         (None, Some(StartCause::Spec | StartCause::Replace) | None) => State::Starting(message.to_owned()),
+    }
+}
+
+/// A text that may be somebody else's, so that a sentence can follow it.
+fn sentence(text: &str) -> String {
+    let text = text.trim_end();
+    if text.ends_with(['.', '!', '?']) {
+        text.to_owned()
+    } else {
+        format!("{text}.")
     }
 }

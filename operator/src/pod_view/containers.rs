@@ -34,7 +34,7 @@ fn finished(status: Option<&ContainerStatus>) -> Option<Timestamp> {
 /// The stage of an init container; `None` once it has succeeded.
 fn init_stage(status: Option<&ContainerStatus>, name: &str, since: Option<Timestamp>) -> Option<Stage> {
     let Some(status) = status else {
-        return Some(Stage::Pulling { image: None });
+        return Some(Stage::Preparing);
     };
     let state = status.state.clone().unwrap_or_default();
     if let Some(terminated) = &state.terminated {
@@ -44,44 +44,36 @@ fn init_stage(status: Option<&ContainerStatus>, name: &str, since: Option<Timest
     if let Some(failed) = failed_before(status) {
         return Some(Stage::InstallFailed(installer::cause(name, failed)));
     }
-    Some(waiting_stage(&state, status, since).unwrap_or(Stage::Installing))
+    Some(
+        trouble(&state, status, since).unwrap_or_else(|| match (name, state.running) {
+            (INSTALL, Some(_)) => Stage::Installing,
+            (INSTALL, None) => Stage::Pulling(status.image.clone()),
+            _ => Stage::Preparing,
+        }),
+    )
 }
 
 fn server_stage(status: Option<&ContainerStatus>, since: Option<Timestamp>, answers: bool) -> Stage {
     let Some(status) = status else {
-        return Stage::Pulling { image: None };
+        return Stage::Booting;
     };
     let state = status.state.clone().unwrap_or_default();
     if answers {
         return Stage::Serving;
     }
-    let ended = state.terminated.as_ref().or_else(|| last(status));
-    if let Some(stage) = waiting_stage(&state, status, since).filter(|stage| !is_pulling(stage)) {
+    if let Some(stage) = trouble(&state, status, since) {
         return stage;
     }
-    match ended {
+    match state.terminated.as_ref().or_else(|| last(status)) {
         Some(ended) => Stage::Crashed(crash(ended, status.restart_count)),
-        None if state.running.is_some() => Stage::Booting,
-        None => Stage::Pulling {
-            image: Some(status.image.clone()),
-        },
+        None => Stage::Booting,
     }
 }
 
-const fn is_pulling(stage: &Stage) -> bool {
-    matches!(stage, Stage::Pulling { .. })
-}
-
-/// What a waiting container waits for; `None` for one that does not, or waits to be restarted.
-fn waiting_stage(
-    state: &ContainerState,
-    status: &ContainerStatus,
-    since: Option<Timestamp>,
-) -> Option<Stage> {
+/// What keeps a container from starting; `None` where nothing does.
+fn trouble(state: &ContainerState, status: &ContainerStatus, since: Option<Timestamp>) -> Option<Stage> {
     let waiting = state.waiting.as_ref()?;
-    let image = status.image.clone();
     match waiting.reason.as_deref().unwrap_or_default() {
-        "CrashLoopBackOff" => None,
         "InvalidImageName" => Some(pull_failed(PullProblem::InvalidName, status, waiting, since)),
         "ErrImagePull" | "ImagePullBackOff" if says_not_found(waiting) => {
             Some(pull_failed(PullProblem::NotFound, status, waiting, since))
@@ -106,7 +98,7 @@ fn waiting_stage(
                 Stage::InstallFailed(Cause::new(reasons::INSTALL_FAILED, message))
             })
         }
-        _ => Some(Stage::Pulling { image: Some(image) }),
+        _ => None,
     }
 }
 

@@ -38,11 +38,10 @@ pub enum Stage {
     Scheduling,
     /// No node can take it.
     Unschedulable(Cause),
-    /// A node has it, and nothing of it runs yet; or this image is being pulled.
-    Pulling {
-        /// The image; `None` before the node has begun.
-        image: Option<String>,
-    },
+    /// A node has it, and brings in what does not depend on the user: volumes, the sandbox, the runtime.
+    Preparing,
+    /// This image is being pulled, or its container is about to start.
+    Pulling(String),
     /// An image cannot be had.
     PullFailed {
         /// What is wrong.
@@ -52,7 +51,7 @@ pub enum Stage {
         /// Since when the node has tried.
         since: Option<Timestamp>,
     },
-    /// The runtime is copied, or the packages are installed.
+    /// The packages are being installed.
     Installing,
     /// One of the two has failed; the node would try it again in place.
     InstallFailed(Cause),

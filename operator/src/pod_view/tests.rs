@@ -59,21 +59,15 @@ fn a_start_passes_through_its_stages() {
     let running = || json!({"state": {"running": {}}});
     assert_eq!(read(&json!({})).stage, Stage::Scheduling);
     let scheduled = json!({"conditions": [{"type": "PodScheduled", "status": "True"}]});
-    assert_eq!(read(&scheduled).stage, Stage::Pulling { image: None });
+    assert_eq!(read(&scheduled).stage, Stage::Preparing);
+    assert_eq!(pod([next(), next(), next()]).stage, Stage::Preparing);
+    assert_eq!(pod([running(), next(), next()]).stage, Stage::Preparing);
     assert_eq!(
-        pod([next(), next(), next()]).stage,
-        Stage::Pulling {
-            image: Some("runtime-image".into())
-        }
+        pod([done(), next(), next()]).stage,
+        Stage::Pulling("install-image".into())
     );
-    assert_eq!(pod([running(), next(), next()]).stage, Stage::Installing);
     assert_eq!(pod([done(), running(), next()]).stage, Stage::Installing);
-    assert_eq!(
-        pod([done(), done(), next()]).stage,
-        Stage::Pulling {
-            image: Some("server-image".into())
-        }
-    );
+    assert_eq!(pod([done(), done(), next()]).stage, Stage::Booting);
     assert_eq!(pod([done(), done(), running()]).stage, Stage::Booting);
     assert!(pod([done(), done(), running()]).is_installed());
 }

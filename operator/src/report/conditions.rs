@@ -159,15 +159,13 @@ fn image_ready(situation: &State, pod: Option<&PodView>) -> Statement {
             reasons::INSTALLING,
             "The packages are being installed.",
         ),
-        Stage::Pulling { image: Some(image) } => state(
+        Stage::Pulling(image) => state(
             kind,
             "False",
             reasons::PULLING,
             format!("The image {image} is being pulled."),
         ),
-        Stage::Pulling { image: None } => {
-            state(kind, "False", reasons::PULLING, "The node prepares the pod.")
-        }
+        Stage::Preparing => state(kind, "False", reasons::PULLING, "The node prepares the pod."),
         Stage::PullFailed { cause, .. } | Stage::InstallFailed(cause) => {
             state(kind, "False", cause.reason, cause.message.clone())
         }

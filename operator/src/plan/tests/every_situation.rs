@@ -19,10 +19,8 @@ fn every_stage() -> Vec<Option<Stage>> {
         [
             Stage::Scheduling,
             Stage::Unschedulable(cause(reasons::UNSCHEDULABLE)),
-            Stage::Pulling { image: None },
-            Stage::Pulling {
-                image: Some("x".into()),
-            },
+            Stage::Preparing,
+            Stage::Pulling("x".into()),
             pull(PullProblem::Unavailable, reasons::IMAGE_PULL_FAILED),
             pull(PullProblem::NotFound, reasons::IMAGE_NOT_FOUND),
             pull(PullProblem::InvalidName, reasons::INVALID_IMAGE_NAME),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::observed::NodeFact;
 use crate::pod_view::PullProblem;
-use rexec_crds::environment::StartCause;
+use rexec_crds::environment::{LastTermination, StartCause};
 
 fn failed_install(reason: &'static str) -> World {
     World::prepared().with_pod(pod(Stage::InstallFailed(cause(reason))))
@@ -258,4 +258,48 @@ fn a_server_that_stops_answering_is_told_from_one_that_starts() {
         shown(&World::prepared().with_pod(pod(Stage::Booting)).plan()),
         ("Starting", false)
     );
+}
+
+#[test]
+fn while_the_last_pod_of_a_final_failure_is_going_it_is_stalled_already() {
+    let mut world = failed_install(reasons::REQUIREMENT_FAILED);
+    fail_until_final(&mut world, reasons::REQUIREMENT_FAILED, 5);
+    let mut world = world.with_pod(pod(Stage::Installing));
+    world.edit_pod(|view| view.terminating = true);
+    assert_eq!(shown(&world.plan()), ("RequirementFailed", true));
+}
+
+#[test]
+fn a_pod_that_was_lost_is_not_told_as_one_that_was_stopped() {
+    let mut world = World::serving();
+    world.edit_pod(|view| view.terminating = true);
+    world.report(&world.plan());
+    world.edit_pod(|view| {
+        let reason = "Completed".to_owned();
+        view.termination = Some(LastTermination {
+            pod_uid: "pod-1".into(),
+            restarts: 1,
+            reason,
+        });
+    });
+    assert_eq!(world.plan().facts.last_termination.unwrap().reason, "PodLost");
+}
+
+#[test]
+fn an_attempt_after_a_failure_writes_status_once_and_not_at_every_step() {
+    let mut world = failed_install(reasons::INSTALL_FAILED);
+    world.settle();
+    world.pass_time(5);
+    world.settle();
+    let mut writes = 0;
+    for stage in [
+        Stage::Scheduling,
+        Stage::Preparing,
+        Stage::Pulling("x".into()),
+        Stage::Installing,
+    ] {
+        world.at_stage(stage);
+        writes += i32::from(world.report(&world.plan()));
+    }
+    assert!(writes <= 1, "{writes}");
 }
