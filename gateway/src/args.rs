@@ -38,6 +38,10 @@ pub struct Args {
     #[arg(long, env = "REXEC_INTROSPECTION_URL")]
     pub introspection_url: Option<String>,
 
+    /// PEM file of the certificate authorities that the identity provider is trusted for; absent: the system's.
+    #[arg(long, env = "REXEC_INTROSPECTION_CA")]
+    pub introspection_ca: Option<PathBuf>,
+
     /// What is put before the subjects of the identity provider.
     #[arg(long, env = "REXEC_INTROSPECTION_USER_PREFIX", default_value = "")]
     pub introspection_user_prefix: String,

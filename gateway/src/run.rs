@@ -1,5 +1,6 @@
 //! Puts the parts together and opens the doors.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -62,6 +63,14 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// The place for calls that wait.
+    #[error("cannot write to the spool directory {path}: {source}. Name another one with --spool-dir")]
+    Spool {
+        /// The directory.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The runtime of this process.
     #[error("cannot start: {0}")]
     Start(#[from] std::io::Error),
@@ -69,10 +78,7 @@ pub enum RunError {
 
 /// Runs until it is told to stop.
 pub fn main(args: &Args) -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info")))
-        .with_writer(std::io::stderr)
-        .init();
+    log();
     // One provider for all TLS of the process. It can only be installed already, and then it is this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     match start(args) {
@@ -81,6 +87,19 @@ pub fn main(args: &Args) -> ExitCode {
             error!(%error, "the gateway does not run");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// For people at a terminal, and as JSON for everything else.
+fn log() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    if std::io::stderr().is_terminal() {
+        builder.init();
+    } else {
+        builder.json().init();
     }
 }
 
@@ -166,6 +185,11 @@ async fn gateway(args: &Args) -> Result<Gateway, RunError> {
         total: args.spool_total_bytes,
     };
     let directory = args.spool_dir.clone().unwrap_or_else(std::env::temp_dir);
+    // Better now than when the first large call comes.
+    tempfile::tempfile_in(&directory).map_err(|source| RunError::Spool {
+        path: directory.display().to_string(),
+        source,
+    })?;
     let (environments, signing) = if args.insecure_local {
         (
             Known::Fixed(FixedEnvironment::new(&args.runtime_address()?)),
@@ -201,7 +225,7 @@ fn identity(args: &Args) -> Result<Identity, RunError> {
         });
     }
     if let Some(url) = &args.introspection_url {
-        let source = Source::Introspection(Introspection::new(url)?);
+        let source = Source::Introspection(Introspection::new(url, args.introspection_ca.as_deref())?);
         sources.push(PrefixedSource {
             source,
             prefix: args.introspection_user_prefix.clone(),

@@ -550,3 +550,18 @@ async fn a_gateway_that_stops_lets_calls_end_and_takes_no_others() {
     drop(caller);
     soon(gateway.zmtp_door).await.unwrap();
 }
+
+#[tokio::test]
+async fn an_environment_that_cannot_be_read_is_nobody_elses_trouble() {
+    let mut runtime = FakeRuntime::start().await;
+    let cluster = FakeKubernetes::start().await;
+    cluster.change("odd", |object| {
+        object["spec"] = json!({"user": 7, "operatingMode": "Levitating"});
+    });
+    cluster.create("u1", "u1");
+    cluster.serve("u1", "pod-1", runtime.address);
+    let gateway = TestGateway::in_cluster(&cluster, Settings::default()).await;
+    let mut caller = Caller::call(gateway.zmtp, "tok-u1").await;
+    runtime.call().await.admit().await.succeed().await;
+    assert_eq!(caller.told_all().await.last().unwrap().kind(), "END");
+}

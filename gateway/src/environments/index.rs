@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rexec_crds::RexecEnvironment;
 use rexec_crds::conditions::types;
 use tokio::sync::watch;
@@ -72,8 +73,7 @@ impl Index {
     }
 
     /// Forgets an object that was deleted.
-    pub fn remove(&self, environment: &RexecEnvironment) {
-        let metadata = &environment.metadata;
+    pub fn remove(&self, metadata: &ObjectMeta) {
         self.forget(
             metadata.name.as_deref().unwrap_or_default(),
             metadata.uid.as_deref().unwrap_or_default(),
@@ -247,7 +247,7 @@ mod tests {
         );
         index.apply(&named("e1", "3", environment("u1").serving("pod-1").build()));
         assert!(!mine.has_changed().unwrap(), "nothing of interest changed");
-        index.remove(&named("e1", "4", environment("u1").build()));
+        index.remove(&named("e1", "4", environment("u1").build()).metadata);
         assert_eq!(name_of(&mine), None);
     }
 

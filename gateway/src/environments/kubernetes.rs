@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt as _, watcher as watch_objects};
-use kube::{Api, Client};
+use kube::{Api, Client, Resource as _};
 use rexec_crds::RexecEnvironment;
 use rexec_crds::environment::annotations;
 use rexec_crds::slug::slug;
@@ -32,6 +33,7 @@ const LIST_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Environments of a cluster.
 pub struct KubernetesEnvironments {
+    all: Api<DeserializeGuard<RexecEnvironment>>,
     api: Api<RexecEnvironment>,
     index: Arc<Index>,
     listed: Arc<AtomicBool>,
@@ -42,6 +44,7 @@ impl KubernetesEnvironments {
     /// Environments of the cluster behind `client`. Nothing is known until [`Self::follow`] runs.
     pub fn new(client: Client) -> Self {
         Self {
+            all: Api::all(client.clone()),
             api: Api::all(client),
             index: Arc::default(),
             listed: Arc::default(),
@@ -67,7 +70,7 @@ impl KubernetesEnvironments {
     /// Follows the cluster for ever.
     pub fn follow(&self) -> impl Future<Output = ()> + Send + use<> {
         let (api, index, listed) = (
-            self.api.clone(),
+            self.all.clone(),
             Arc::clone(&self.index),
             Arc::clone(&self.listed),
         );
@@ -79,16 +82,16 @@ impl KubernetesEnvironments {
             while let Some(event) = events.next().await {
                 match event {
                     Ok(Event::Init) => names.clear(),
-                    Ok(Event::InitApply(environment)) => {
-                        names.extend(environment.metadata.name.clone());
-                        index.apply(&environment);
+                    Ok(Event::InitApply(object)) => {
+                        names.extend(object.meta().name.clone());
+                        apply(&index, &object);
                     }
                     Ok(Event::InitDone) => {
                         index.retain(&names);
                         listed.store(true, Ordering::Release);
                     }
-                    Ok(Event::Apply(environment)) => index.apply(&environment),
-                    Ok(Event::Delete(environment)) => index.remove(&environment),
+                    Ok(Event::Apply(object)) => apply(&index, &object),
+                    Ok(Event::Delete(object)) => index.remove(object.meta()),
                     Err(error) => warn!(%error, "watching environments failed; trying again"),
                 }
             }
@@ -115,11 +118,21 @@ impl KubernetesEnvironments {
         if last.is_some_and(|last| last.elapsed() < LIST_INTERVAL) {
             return Ok(());
         }
-        for environment in self.api.list(&ListParams::default()).await? {
-            self.index.apply(&environment);
+        for environment in self.all.list(&ListParams::default()).await? {
+            apply(&self.index, &environment);
         }
         *last = Some(Instant::now());
         Ok(())
+    }
+}
+
+/// An object that this version cannot read is no reason to be blind for all others.
+fn apply(index: &Index, object: &DeserializeGuard<RexecEnvironment>) {
+    match &object.0 {
+        Ok(environment) => index.apply(environment),
+        Err(error) => {
+            warn!(name = object.meta().name, %error, "an environment cannot be read, and gets no calls");
+        }
     }
 }
 

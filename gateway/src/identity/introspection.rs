@@ -1,8 +1,9 @@
 //! An identity provider that is asked about each token: `POST {"token": "…"}`, answered with a JSON object that has `sub`.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use reqwest::{Client, StatusCode, Url};
+use reqwest::{Certificate, Client, StatusCode, Url};
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -25,8 +26,19 @@ pub enum IntrospectionError {
     /// Not a URL, or one of another kind.
     #[error("--introspection-url must be an http or https URL; `{0}` is none")]
     Url(String),
-    /// The HTTP client.
-    #[error("cannot make a client for the identity provider: {0}")]
+    /// The file of authorities.
+    #[error("cannot read the certificate authorities in {path}: {why}")]
+    Authorities {
+        /// The file.
+        path: String,
+        /// Why.
+        why: String,
+    },
+    /// The HTTP client, which wants to know whom to trust.
+    #[error(
+        "cannot make a client for the identity provider ({0}); if there are no certificate authorities on this system, name a file \
+         of them with --introspection-ca"
+    )]
     Client(#[from] reqwest::Error),
 }
 
@@ -37,20 +49,28 @@ pub struct Introspection {
 }
 
 impl Introspection {
-    /// The provider at `url`.
+    /// The provider at `url`, trusted for the authorities in the PEM file `authorities`; absent: the system's.
     ///
     /// # Errors
     /// [`IntrospectionError`].
-    pub fn new(url: &str) -> Result<Self, IntrospectionError> {
+    pub fn new(url: &str, authorities: Option<&Path>) -> Result<Self, IntrospectionError> {
         let parsed = Url::parse(url)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"));
         let url = parsed.ok_or_else(|| IntrospectionError::Url(url.to_owned()))?;
-        let client = Client::builder()
+        let builder = Client::builder()
             .timeout(TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
-        Ok(Self { client, url })
+            .redirect(reqwest::redirect::Policy::none());
+        let builder = match authorities {
+            Some(path) => builder.tls_certs_only(read_authorities(path)?),
+            // The system may have none, and plain HTTP needs none.
+            None if url.scheme() == "http" => builder.tls_certs_only([]),
+            None => builder,
+        };
+        Ok(Self {
+            client: builder.build()?,
+            url,
+        })
     }
 
     /// Asks about `token`.
@@ -76,6 +96,19 @@ impl Introspection {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         judge(status, &body, now)
     }
+}
+
+fn read_authorities(path: &Path) -> Result<Vec<Certificate>, IntrospectionError> {
+    let failed = |why: String| IntrospectionError::Authorities {
+        path: path.display().to_string(),
+        why,
+    };
+    let pem = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| failed(error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(failed("there is no certificate in it".to_owned()));
+    }
+    Ok(certificates)
 }
 
 fn describe(error: &reqwest::Error) -> String {

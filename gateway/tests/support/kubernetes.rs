@@ -56,7 +56,7 @@ impl FakeKubernetes {
     }
 
     pub fn client(&self) -> kube::Client {
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        super::tls();
         let config = kube::Config::new(format!("http://{}", self.address).parse().unwrap());
         kube::Client::try_from(config).unwrap()
     }

@@ -132,7 +132,7 @@ pub async fn local() -> TcpListener {
 
 /// The HTTP client of tests. Nothing in them speaks TLS, but the client wants to know how it would.
 pub fn http_client() -> reqwest::Client {
-    let _ = rustls::crypto::ring::default_provider().install_default();
+    tls();
     reqwest::Client::builder().timeout(PATIENCE).build().unwrap()
 }
 
@@ -141,4 +141,9 @@ pub async fn soon<T>(wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait)
         .await
         .expect("it comes in time")
+}
+
+/// Says which cryptography TLS would use, as the gateway does when it starts.
+pub fn tls() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
 }
