@@ -23,6 +23,7 @@ def boot():
             package, _, module = name.rpartition(".")
             if package == "rexec_worker" and module in sources:
                 return importlib.machinery.ModuleSpec(name, cls)
+            return None
 
         @staticmethod
         def create_module(spec):
@@ -37,7 +38,7 @@ def boot():
     package = sys.modules["rexec_worker"] = types.ModuleType("rexec_worker")
     package.__path__ = []
     sys.meta_path.insert(0, Sources)
-    from rexec_worker import bytecode, child, outcome, output, parent, wire
+    from rexec_worker import bytecode, child, outcome, output, parent, wire  # noqa: F401 - none can be found later
 
     sys.meta_path.remove(Sources)
     # What calls see as their own `__main__` must be empty.

@@ -6,22 +6,21 @@ Byte code of another minor version does not fail cleanly: it crashes the interpr
 
 import functools
 import sys
-from typing import Any, FrozenSet, Tuple
+from typing import Any
 
-Minor = Tuple[int, int]
+Minor = tuple[int, int]
 
 _RESUME_311_312 = 0x97
 _RESUME_313 = 0x95  # the same number is COPY_FREE_VARS in 3.11 and 3.12, there with an operand of at least 1
 _ONLY_311 = frozenset({0xA6})  # PRECALL
 _ONLY_312 = frozenset({0x79, 0x04})  # RETURN_CONST, END_FOR
-_INLINE_VERSIONS: FrozenSet[Minor] = frozenset({(3, 11), (3, 12), (3, 13)})
 
 
 class PythonMismatchError(Exception):
     """The function was compiled by a Python version other than this one."""
 
 
-def compiled_by(arguments: Tuple[Any, ...]) -> FrozenSet[Minor]:
+def compiled_by(arguments: tuple[Any, ...]) -> frozenset[Minor]:
     """The Python versions that can have made the arguments of ``dill``'s ``_create_code``.
 
     Empty where nothing is known (later versions than this table): such a function is not refused.
@@ -39,7 +38,7 @@ def compiled_by(arguments: Tuple[Any, ...]) -> FrozenSet[Minor]:
     return _by_opcodes(code)
 
 
-def _by_opcodes(code: bytes) -> FrozenSet[Minor]:
+def _by_opcodes(code: bytes) -> frozenset[Minor]:
     for at in range(0, len(code) - 1, 2):
         if code[at] == _RESUME_311_312:
             return _split_311_312(frozenset(code[at::2]))
@@ -48,7 +47,7 @@ def _by_opcodes(code: bytes) -> FrozenSet[Minor]:
     return frozenset()
 
 
-def _split_311_312(operations: FrozenSet[int]) -> FrozenSet[Minor]:
+def _split_311_312(operations: frozenset[int]) -> frozenset[Minor]:
     if operations & _ONLY_311:
         return frozenset({(3, 11)})
     if operations & _ONLY_312:
@@ -56,7 +55,7 @@ def _split_311_312(operations: FrozenSet[int]) -> FrozenSet[Minor]:
     return frozenset({(3, 11), (3, 12)})
 
 
-def check(arguments: Tuple[Any, ...]) -> None:
+def check(arguments: tuple[Any, ...]) -> None:
     """Raises ``PythonMismatchError`` where another Python version made ``arguments``."""
     possible = compiled_by(arguments)
     own = sys.version_info[:2]

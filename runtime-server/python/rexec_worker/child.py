@@ -10,7 +10,8 @@ import socket
 import sys
 import threading
 import traceback
-from typing import Any, BinaryIO, Callable, Coroutine, NoReturn
+from collections.abc import Coroutine
+from typing import Any, BinaryIO, Callable, NoReturn
 
 import dill  # type: ignore[import-untyped]
 
@@ -31,7 +32,7 @@ def run(data_fd: int, sync_fd: int, stdout_fd: int, stderr_fd: int) -> NoReturn:
         data = socket.socket(fileno=data_fd)
         sync = socket.socket(fileno=sync_fd)
         output.install(sync)
-        body = io.open(data_fd, "rb", buffering=1 << 16, closefd=False)
+        body = open(data_fd, "rb", buffering=1 << 16, closefd=False)  # noqa: SIM115 - it lasts as long as the process
         frames = FrameWriter(data)
         _warm_up()
         if body.peek(1):
@@ -110,7 +111,7 @@ def _unpickle(body: BinaryIO, code: str, what: str) -> Any:
         return dill.Unpickler(body).load()
     except bytecode.PythonMismatchError as error:
         raise outcome.Failure("python_mismatch", str(error)) from None
-    except Exception as error:  # noqa: BLE001 - whatever the pickle's own code raises
+    except Exception as error:
         raise outcome.Failure(code, f"{what}: {error}{_remedy(error)}", error) from error
 
 

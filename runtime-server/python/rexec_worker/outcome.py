@@ -3,7 +3,7 @@
 import io
 import pickle
 import traceback
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from rexec_worker.wire import FrameWriter, ValueWriter
 
@@ -37,7 +37,7 @@ def _send_with_dill(writer: ValueWriter, value: Any) -> None:
 
     try:
         dill.Pickler(writer, protocol=5).dump(value)
-    except Exception as error:  # noqa: BLE001 - whatever the value's own code raises
+    except Exception as error:
         writer.discard()
         raise Failure(
             "result_not_serializable",
@@ -68,7 +68,7 @@ def _send_failure(frames: FrameWriter, failure: Failure) -> None:
 
 
 def _end(frames: FrameWriter, code: str, message: str, error: Optional[BaseException]) -> None:
-    content: Dict[str, Any] = {"code": code, "message": _shorten(message, _MAX_MESSAGE)}
+    content: dict[str, Any] = {"code": code, "message": _shorten(message, _MAX_MESSAGE)}
     if error is not None:
         content["type"] = _type_name(type(error))
         content["traceback"] = _shorten(format_traceback(error), _MAX_TRACEBACK)
@@ -103,7 +103,7 @@ def _send_exception_object(frames: FrameWriter, error: BaseException) -> None:
     for dumps in (_pickle_dumps, _dill_dumps):
         try:
             data = dumps(error)
-            pickle.loads(data)  # noqa: S301 - our own bytes; an exception with arguments of its own fails here, not at the caller's
+            pickle.loads(data)
         except Exception:  # noqa: BLE001, S112 - whatever the exception's own code raises
             continue
         writer = ValueWriter(frames, b"x", b"X")

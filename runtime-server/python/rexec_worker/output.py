@@ -5,6 +5,7 @@ Order across the two, for what Python writes, needs a word with the runtime serv
 time, it waits until all that was written so far has been taken (``Order.turn_to``).
 """
 
+import contextlib
 import io
 import os
 import socket
@@ -88,7 +89,5 @@ def install(sync: socket.socket) -> None:
 def flush() -> None:
     """Sends what user code may have left in streams of its own making."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with contextlib.suppress(Exception):  # a stream that user code put there; its failure is not the call's
             stream.flush()
-        except Exception:  # noqa: BLE001, S110 - a stream that user code put there; its failure is not the call's
-            pass

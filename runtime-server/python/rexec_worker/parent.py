@@ -1,8 +1,8 @@
 """The warm parent: an interpreter that holds what a call needs and forks it, and never runs user code.
 
-It speaks with the runtime server over a stream socket, its standard input. To it: the byte ``F`` with four descriptors (data, sync, standard
-output, standard error) asks for a fork. From it come JSON lines: ``{"hello": …}`` once it is warm, ``{"forked": pid}`` for
-each ``F`` in order, ``{"exited": pid, "status": wait status}`` for each fork that ended, when all that it left behind is gone.
+It speaks with the runtime server over a stream socket, its standard input. To it: the byte ``F`` with four descriptors
+(data, sync, standard output, standard error) asks for a fork. From it come JSON lines: ``{"hello": …}`` once it is warm,
+``{"forked": pid}`` for each ``F`` in order, ``{"exited": pid, "status": wait status}`` for each fork that ended, when all that it left behind is gone.
 """
 
 import gc
@@ -14,7 +14,7 @@ import select
 import signal
 import socket
 import sys
-from typing import Any, Dict, List, Set
+from typing import Any
 
 _DESCRIPTORS = 4
 
@@ -37,13 +37,13 @@ def prctl(option: int, value: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def main(control: socket.socket, config: Dict[str, Any]) -> None:
+def main(control: socket.socket, config: dict[str, Any]) -> None:
     """Serves fork requests from ``control`` until it is closed."""
     preload(config.get("preload", []))
     Parent(control).serve()
 
 
-def preload(modules: List[str]) -> None:
+def preload(modules: list[str]) -> None:
     """Imports what a call needs, then ``modules``."""
     from rexec_worker import bytecode
 
@@ -57,7 +57,7 @@ class Parent:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._forks: Set[int] = set()
+        self._forks: set[int] = set()
         prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what a call leaves behind comes here to be ended
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
@@ -90,7 +90,7 @@ class Parent:
             self._fork(descriptors)
         return True
 
-    def _fork(self, descriptors: List[int]) -> None:
+    def _fork(self, descriptors: list[int]) -> None:
         pid = os.fork()
         if pid == 0:
             self._become_child(descriptors)
@@ -99,7 +99,7 @@ class Parent:
         self._forks.add(pid)
         self._say({"forked": pid})
 
-    def _become_child(self, descriptors: List[int]) -> None:
+    def _become_child(self, descriptors: list[int]) -> None:
         from rexec_worker import child
 
         signal.set_wakeup_fd(-1)
@@ -138,11 +138,11 @@ class Parent:
             if pid not in self._forks:
                 os.kill(pid, signal.SIGKILL)
 
-    def _say(self, message: Dict[str, Any]) -> None:
+    def _say(self, message: dict[str, Any]) -> None:
         self._control.sendall(json.dumps(message).encode() + b"\n")
 
 
-def hello() -> Dict[str, Any]:
+def hello() -> dict[str, Any]:
     """What this Python is."""
     return {
         "version": ".".join(map(str, sys.version_info[:3])),

@@ -6,9 +6,10 @@ The kinds and the limit are those of the call stream, so that the runtime server
 import json
 import socket
 import struct
-from typing import Any, Dict, List, Union
+from typing import Any, Union
 
-MAX_PAYLOAD = 1 << 20
+# What waits in the server for a slow reader is counted in frames: small ones keep its memory small.
+MAX_VALUE_PART = 1 << 18
 _HEADER = struct.Struct(">cI")
 
 Buffer = Union[bytes, bytearray, memoryview]
@@ -21,15 +22,15 @@ class FrameWriter:
         self._sock = sock
 
     def frame(self, kind: bytes, payload: Buffer) -> None:
-        """Sends one frame of at most ``MAX_PAYLOAD`` bytes."""
+        """Sends one frame of at most 1 MiB."""
         self._send([_HEADER.pack(kind, len(payload)), payload])
 
-    def json(self, kind: bytes, value: Dict[str, Any]) -> None:
+    def json(self, kind: bytes, value: dict[str, Any]) -> None:
         """Sends ``value`` as the JSON payload of one frame, shortened where it is too long."""
         payload = json.dumps(value).encode()
         self.frame(kind, payload)
 
-    def _send(self, buffers: List[Buffer]) -> None:
+    def _send(self, buffers: list[Buffer]) -> None:
         sent = self._sock.sendmsg(buffers)
         total = sum(len(buffer) for buffer in buffers)
         if sent < total:
@@ -53,13 +54,13 @@ class ValueWriter:
         """Takes ``data``, holding back less than one frame."""
         view = memoryview(data).cast("B")
         size = len(view)
-        if len(self._pending) + size <= MAX_PAYLOAD:
+        if len(self._pending) + size <= MAX_VALUE_PART:
             self._pending += view
             return size
         self._flush_pending()
-        while len(view) > MAX_PAYLOAD:
-            self._send_part(view[:MAX_PAYLOAD])
-            view = view[MAX_PAYLOAD:]
+        while len(view) > MAX_VALUE_PART:
+            self._send_part(view[:MAX_VALUE_PART])
+            view = view[MAX_VALUE_PART:]
         self._pending += view
         return size
 

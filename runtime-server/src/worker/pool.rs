@@ -175,7 +175,9 @@ impl Shift {
         match request {
             Request::Refill => self.refill().await,
             Request::Take(taker) => {
-                if let Some(spare) = self.ready.pop_front() {
+                if self.ready.front().is_some_and(Spare::is_alive)
+                    && let Some(spare) = self.ready.pop_front()
+                {
                     self.hand_out(spare, taker);
                     return Ok(());
                 }
@@ -187,7 +189,8 @@ impl Shift {
 
     /// One spare more than is waited for.
     async fn refill(&mut self) -> Result<(), ParentError> {
-        while self.ready.len() + self.unborn.len() < self.takers.len().max(1) {
+        let alive = self.ready.iter().filter(|spare| spare.is_alive()).count();
+        while alive + self.unborn.len() < self.takers.len().max(1) {
             let unborn = Unborn::request(&self.parent.channel).await?;
             self.unborn.push_back(unborn);
         }

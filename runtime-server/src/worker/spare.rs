@@ -3,6 +3,8 @@
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::net::UnixStream;
@@ -47,6 +49,17 @@ pub struct Spare {
     pub stderr: Receiver,
     /// How it ended, once it and all that it left behind is gone; an error where the parent is gone.
     pub exited: oneshot::Receiver<ExitStatus>,
+}
+
+impl Spare {
+    /// Whether its process still holds its end of the socket. The word of its death may be on the way.
+    pub(super) fn is_alive(&self) -> bool {
+        let mut probe = [0; 1];
+        match recv(&self.data, &mut probe, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Ok((_, received)) => received > 0,
+            Err(error) => error == Errno::AGAIN,
+        }
+    }
 }
 
 /// Sends `signal` to the process group that `pid` leads or will lead. That it is gone already is no error.
