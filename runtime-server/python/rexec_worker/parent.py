@@ -2,7 +2,7 @@
 
 It speaks with the runtime server over a stream socket, its standard input. To it: the byte ``F`` with four descriptors
 (data, sync, standard output, standard error) asks for a fork. From it come JSON lines: ``{"hello": …}`` once it is warm,
-``{"forked": pid}`` for each ``F`` in order, ``{"exited": pid, "status": wait status}`` for each fork that ended, when all that it left behind is gone.
+``{"forked": pid}`` for each ``F`` in order,  ``{"exited": pid, "status": wait status}`` for each fork that ended, when all that it left behind is gone.
 """
 
 import gc

@@ -25,7 +25,7 @@ pub(super) async fn submit(State(server): State<Arc<Server>>, request: Request) 
     let python = server.pool.hello().ok_or_else(not_warm)?;
     let call = admission::admit(&head.headers, &python.version, || Uuid::now_v7().to_string())?;
     let (id, format) = (call.id.clone(), call.format);
-    let events = server.calls.submit(call, body)?;
+    let events = server.calls.submit(call, body)?.head_start().await;
     Ok(stream_response(&id, format, Body::from_stream(events)))
 }
 

@@ -1,18 +1,23 @@
 //! The events of a call on their way to its caller, as frames or as JSON lines.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::Stream;
-use rexec_protocol::event::JsonEvent;
+use rexec_protocol::call::CallState;
+use rexec_protocol::event::{JsonEvent, StateEvent};
 use rexec_protocol::frame::{self, Frame, FrameKind, HEADER_LEN};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// Silence after which the stream shows that the server lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// How long the head of the response may wait for what comes first.
+const HEAD_START: Duration = Duration::from_millis(2);
 
 /// Frames that may wait for a slow reader before the writer stops.
 pub(super) const WAITING_FRAMES: usize = 16;
@@ -38,56 +43,48 @@ pub(super) fn event_channel(format: StreamFormat) -> (EventSink, EventStream) {
     let stream = EventStream {
         frames,
         format,
+        ahead: VecDeque::new(),
         large: None,
+        ended: false,
         quiet: Box::pin(sleep(KEEP_ALIVE)),
     };
     (sink, stream)
 }
 
-/// The body of the response.
+/// The body of the response. It ends with the call's ending, not when the call's process is gone.
 pub struct EventStream {
     frames: mpsc::Receiver<Frame>,
     format: StreamFormat,
+    /// Frames taken before the first poll, in order.
+    ahead: VecDeque<Frame>,
     /// Payload of a frame whose header has been sent: passed on without a copy.
     large: Option<Bytes>,
+    ended: bool,
     quiet: Pin<Box<Sleep>>,
 }
 
-impl Stream for EventStream {
-    type Item = Result<Bytes, std::convert::Infallible>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(payload) = self.large.take() {
-            return Poll::Ready(Some(Ok(payload)));
-        }
-        let mut batch = BytesMut::new();
-        while batch.len() < BATCH && self.large.is_none() {
-            match self.frames.poll_recv(context) {
-                Poll::Ready(Some(frame)) => self.append(frame, &mut batch),
-                Poll::Ready(None) if batch.is_empty() => return Poll::Ready(None),
-                Poll::Ready(None) | Poll::Pending => break,
-            }
-        }
-        if batch.is_empty() && self.quiet.as_mut().poll(context).is_ready() {
-            self.append(
-                Frame {
-                    kind: FrameKind::KeepAlive,
-                    payload: Bytes::new(),
-                },
-                &mut batch,
-            );
-        }
-        if batch.is_empty() {
-            return Poll::Pending;
-        }
-        self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
-        let _ = self.quiet.as_mut().poll(context);
-        Poll::Ready(Some(Ok(batch.freeze())))
-    }
-}
-
 impl EventStream {
+    /// Waits until the call has done something, for at most [`HEAD_START`]. A call that is over by then leaves in one piece with the head of the
+    /// response: each piece more would wake its reader once more.
+    pub async fn head_start(mut self) -> Self {
+        let mut ahead = VecDeque::new();
+        let _ = timeout(HEAD_START, async {
+            while let Some(frame) = self.frames.recv().await {
+                let goes_on =
+                    says_running(&frame) || matches!(frame.kind, FrameKind::Result | FrameKind::Exception);
+                ahead.push_back(frame);
+                if !goes_on {
+                    break;
+                }
+            }
+        })
+        .await;
+        self.ahead = ahead;
+        self
+    }
+
     fn append(&mut self, frame: Frame, batch: &mut BytesMut) {
+        self.ended |= frame.kind == FrameKind::Ending;
         match self.format {
             StreamFormat::Frames if frame.payload.len() > BATCH => {
                 batch.extend_from_slice(&frame::header(frame.kind, frame.payload.len()));
@@ -99,6 +96,60 @@ impl EventStream {
             }
             StreamFormat::JsonLines => append_line(&frame, batch),
         }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame>> {
+        match self.ahead.pop_front() {
+            Some(frame) => Poll::Ready(Some(frame)),
+            None => self.frames.poll_recv(context),
+        }
+    }
+
+    fn append_ready(&mut self, context: &mut Context<'_>, batch: &mut BytesMut) {
+        while batch.len() < BATCH && self.large.is_none() && !self.ended {
+            match self.poll_frame(context) {
+                Poll::Ready(Some(frame)) => self.append(frame, batch),
+                Poll::Ready(None) => self.ended = true,
+                Poll::Pending => break,
+            }
+        }
+    }
+}
+
+fn says_running(frame: &Frame) -> bool {
+    frame.kind == FrameKind::State
+        && serde_json::from_slice::<StateEvent>(&frame.payload)
+            .is_ok_and(|event| event.state == CallState::Running)
+}
+
+impl Stream for EventStream {
+    type Item = Result<Bytes, std::convert::Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(payload) = self.large.take() {
+            return Poll::Ready(Some(Ok(payload)));
+        }
+        let mut batch = BytesMut::new();
+        self.append_ready(context, &mut batch);
+        if !batch.is_empty() {
+            self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+            return Poll::Ready(Some(Ok(batch.freeze())));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        if self.quiet.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
+        self.append(
+            Frame {
+                kind: FrameKind::KeepAlive,
+                payload: Bytes::new(),
+            },
+            &mut batch,
+        );
+        self.quiet.as_mut().reset(Instant::now() + KEEP_ALIVE);
+        Poll::Ready(Some(Ok(batch.freeze())))
     }
 }
 
