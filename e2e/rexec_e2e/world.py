@@ -87,6 +87,8 @@ class World:
             environment = self.get(name)
             found = condition(environment, kind)
             current = found.get("observedGeneration") == environment["metadata"]["generation"] if environment else False
+            if current and kind == "Ready" and found.get("reason") == "CrashLoop":
+                raise E2eError(f"{name} will not get {kind}={status}")
             return environment if found.get("status") == status and current else None
 
         try:

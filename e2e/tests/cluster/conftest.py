@@ -30,7 +30,7 @@ def alice(world: World) -> str:
     manifest = Path(__file__).parents[3] / "examples" / "environment.yaml"
     world.cluster.kubectl("apply", "-f", str(manifest))
     world.touched.append("alice")
-    world.cluster.kubectl("wait", "--for=condition=Ready", "rxe/alice", "--timeout=240s", timeout=260)
+    world.cluster.kubectl("wait", "--for=condition=Ready", "rxe/alice", "--timeout=120s", timeout=150)
     return "alice"
 
 
