@@ -33,4 +33,6 @@ pub mod telemetry;
 pub mod validate;
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod fixtures;

@@ -147,7 +147,7 @@ async fn act(args: &Args, client: &Client, health: &Health) -> Result<(), RunErr
 }
 
 /// The addresses at which the API server is reached from pods: a policy that lets the internet out must not let them reach it.
-async fn api_server(client: &Client) -> Result<Vec<IpAddr>, RunError> {
+pub(crate) async fn api_server(client: &Client) -> Result<Vec<IpAddr>, RunError> {
     let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), "default");
     let slice = slices
         .get_opt("kubernetes")
