@@ -4,6 +4,7 @@
 //! ([`identity`]), where is that user's environment ([`environments`], [`availability`]), wait for it ([`hold`], [`turns`]),
 //! and send the call there ([`upstream`]).
 
+pub mod admission;
 pub mod args;
 pub mod availability;
 pub mod client_events;

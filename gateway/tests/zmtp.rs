@@ -565,3 +565,23 @@ async fn an_environment_that_cannot_be_read_is_nobody_elses_trouble() {
     runtime.call().await.admit().await.succeed().await;
     assert_eq!(caller.told_all().await.last().unwrap().kind(), "END");
 }
+
+#[tokio::test]
+async fn calls_keep_their_order_while_a_server_sends_them_back() {
+    let mut old = FakeRuntime::start().await;
+    let mut new = FakeRuntime::start().await;
+    let cluster = FakeKubernetes::start().await;
+    cluster.create("u1", "u1");
+    cluster.serve("u1", "pod-1", old.address);
+    let gateway = TestGateway::in_cluster(&cluster, Settings::default()).await;
+    let _first = Caller::call_with(gateway.zmtp, "tok-u1", b"K\x00").await;
+    old.call().await.refuse(RefusalCode::Draining, "about to stop");
+    let _second = Caller::call_with(gateway.zmtp, "tok-u1", b"K\x01").await;
+    old.call().await.refuse(RefusalCode::Draining, "about to stop");
+    cluster.serve("u1", "pod-2", new.address);
+    for n in 0..2u8 {
+        let mut running = new.call().await.admit().await;
+        assert_eq!(running.body().await[FUNCTION.len()..], [b'K', n]);
+        running.succeed().await;
+    }
+}

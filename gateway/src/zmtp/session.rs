@@ -9,23 +9,23 @@ use http_body_util::BodyExt as _;
 use rexec_protocol::event::Ending;
 use rexec_protocol::frame::{Frame, FrameKind};
 use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_CALL};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::caller::{Caller, Left};
 use super::codec::push_message;
 use super::peer::Peer;
 use super::value::{Cursor, Value};
+use crate::admission::{NotAdmitted, Waiting, admit};
+use crate::availability::Server;
 use crate::client_events::{ClientEvents, Failure, Outcome, Output, outcome};
 use crate::environments::{Changes, Environments as _};
 use crate::gateway::Gateway;
 use crate::hold::{self, Refusal, Serving};
 use crate::identity::User;
-use crate::metrics::Counted;
 use crate::pickle;
 use crate::spool::body::SpoolBody;
 use crate::turns::Entered;
-use crate::upstream::NotTaken;
 use crate::upstream::stream::{CallStream, Cut};
 
 /// How a connection is left.
@@ -108,65 +108,50 @@ impl<'a> Session<'a> {
 
     async fn call(&mut self) -> Result<&'static str, Left> {
         let size = self.caller.size().await?;
-        let mut deadline = Instant::now() + self.gateway.hold;
         let mut sent_back = None;
         loop {
-            let id = call_id();
-            let (serving, taken) = match self.send(&id, size, deadline, sent_back.as_ref()).await? {
-                Ok(sent) => sent,
-                Err(refusal) => return Ok(self.refuse(&refusal)),
-            };
-            match taken {
-                Ok(stream) => match self.follow(stream, &serving).await? {
-                    Followed::Told(outcome) => return Ok(outcome),
-                    // It was in a queue, perhaps for long: the time for which it is held begins anew.
-                    Followed::NotRun => deadline = Instant::now() + self.gateway.hold,
-                },
-                Err(NotTaken::SentBack) => {}
-                Err(NotTaken::Refused(error)) => {
+            let (serving, stream) = match self.admit(size, sent_back).await? {
+                Ok(admitted) => admitted,
+                Err(NotAdmitted::NotSent(refusal)) => return Ok(self.refuse(&refusal)),
+                Err(NotAdmitted::ByRuntime(error)) => {
                     return Ok(self.told_failure(&Failure::new(error.message), "refused"));
                 }
-                Err(NotTaken::Lost) => return Ok(self.lost("its connection broke before it answered")),
+                Err(NotAdmitted::Lost) => return Ok(self.lost("its connection broke before it answered")),
+            };
+            match self.follow(stream, &serving).await? {
+                Followed::Told(outcome) => return Ok(outcome),
+                Followed::NotRun => sent_back = Some(serving.server),
             }
-            self.sent = None;
-            sent_back = Some(serving.server);
         }
     }
 
-    /// Waits for the user's turn and for a server, and sends the call.
-    async fn send(
+    /// Sends the call once a server takes it. The time for which it is held begins anew with each try: it may have come back from a
+    /// queue in which it was for long.
+    async fn admit(
         &mut self,
-        id: &HeaderValue,
         size: u64,
-        deadline: Instant,
-        sent_back: Option<&crate::availability::Server>,
-    ) -> Result<Result<(Serving, Result<CallStream, NotTaken>), Refusal>, Left> {
+        sent_back: Option<Server>,
+    ) -> Result<Result<(Serving, CallStream), NotAdmitted>, Left> {
         let gateway = self.gateway;
-        let (user, entered) = (self.user, Arc::clone(&self.entered));
-        let held = Counted::new(&gateway.metrics.held);
-        let Ok(turn) = self.caller.drive(timeout_at(deadline, entered.turn())).await? else {
-            return Ok(Err(Refusal::NotReady));
+        let entered = Arc::clone(&self.entered);
+        let deadline = Instant::now() + gateway.hold;
+        let waiting = Waiting {
+            user: &self.user.id,
+            entered: &entered,
+            deadline,
+            sent_back,
         };
-        let serving = hold::until_serving(&gateway.environments, &user.id, deadline, sent_back);
-        let serving = match self.caller.drive(serving).await? {
-            Ok(serving) => serving,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        drop(held);
-        self.sent = Some((serving.clone(), id.clone()));
+        let id = call_id();
+        let headers = call_headers(&id, size);
         let reader = self.caller.call();
         let body = || {
             SpoolBody::new(reader.clone(), size)
                 .map_err(Into::into)
                 .boxed_unsync()
         };
-        let headers = call_headers(id, size);
-        let taken = self
-            .caller
-            .drive(gateway.upstream.call(&serving, &headers, body))
-            .await?;
-        drop(turn);
-        Ok(Ok((serving, taken)))
+        let admitted = self.caller.drive(admit(gateway, waiting, &headers, body)).await?;
+        self.sent = admitted.as_ref().ok().map(|(serving, _)| (serving.clone(), id));
+        Ok(admitted)
     }
 
     /// Tells the caller what the environment says, up to the ending.

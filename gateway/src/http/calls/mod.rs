@@ -16,25 +16,24 @@ use http_body_util::BodyExt as _;
 use rexec_protocol::event::{Ending, JsonEvent};
 use rexec_protocol::frame::{Frame, FrameKind, encode};
 use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_NDJSON, MEDIA_TYPE_STREAM};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
-use self::refusal::{Refused, late_refusal, lost, no_server, problem};
+use self::refusal::{late_refusal, lost, no_server, problem};
 use self::request::{call_id, check_id, check_kind, passed_headers, wanted_hold, wants_json};
 use super::error::Problem;
 use super::gated::Gate;
 use super::{Door, identify_bearer};
+use crate::admission::{NotAdmitted, Waiting, admit};
 use crate::environments::{Environments as _, View};
 use crate::gateway::Gateway;
-use crate::hold::{self, Refusal, Serving};
-use crate::metrics::Counted;
+use crate::hold::Serving;
 use crate::turns::Entered;
-use crate::upstream::NotTaken;
 use crate::upstream::stream::CallStream;
 
 /// A call that is not admitted after this time is answered nevertheless, and told that somebody is there, again and again.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-type Admission = Pin<Box<dyn Future<Output = Result<CallStream, Refused>> + Send>>;
+type Admission = Pin<Box<dyn Future<Output = Result<CallStream, NotAdmitted>> + Send>>;
 
 /// Sends a call to the caller's environment, and streams what becomes of it.
 pub async fn submit(State(door): State<Door>, headers: HeaderMap, body: Body) -> Result<Response, Problem> {
@@ -53,7 +52,7 @@ pub async fn submit(State(door): State<Door>, headers: HeaderMap, body: Body) ->
     let json = wants_json(&headers);
     let hold = wanted_hold(&headers)?.unwrap_or(gateway.hold);
     let passed = passed_headers(&headers, &id);
-    let admission = admit(
+    let admission = admission(
         Arc::clone(&gateway),
         Arc::clone(&entered),
         user.id.clone(),
@@ -93,34 +92,26 @@ pub async fn submit(State(door): State<Door>, headers: HeaderMap, body: Body) ->
     Ok(response)
 }
 
-/// Waits for turn and server, and sends the call until one takes it.
-async fn admit(
+/// As [`admit`], for longer than the request's handler lives.
+async fn admission(
     gateway: Arc<Gateway>,
     entered: Arc<Entered>,
     user: String,
     headers: HeaderMap,
     gate: Gate,
     hold: Duration,
-) -> Result<CallStream, Refused> {
+) -> Result<CallStream, NotAdmitted> {
     let deadline = Instant::now() + hold;
-    let _held = Counted::new(&gateway.metrics.held);
-    let not_ready = |_| Refused::NotSent(Refusal::NotReady);
-    let _turn = timeout_at(deadline, entered.turn()).await.map_err(not_ready)?;
-    let mut sent_back = None;
-    loop {
-        let serving = hold::until_serving(&gateway.environments, &user, deadline, sent_back.as_ref()).await;
-        let serving = serving.map_err(Refused::NotSent)?;
-        let body = || gate.body().map_err(Into::into).boxed_unsync();
-        match gateway.upstream.call(&serving, &headers, body).await {
-            Ok(stream) => {
-                gate.open();
-                return Ok(stream);
-            }
-            Err(NotTaken::SentBack) => sent_back = Some(serving.server),
-            Err(NotTaken::Refused(error)) => return Err(Refused::ByRuntime(error)),
-            Err(NotTaken::Lost) => return Err(Refused::Lost),
-        }
-    }
+    let waiting = Waiting {
+        user: &user,
+        entered: &entered,
+        deadline,
+        sent_back: None,
+    };
+    let body = || gate.body().map_err(Into::into).boxed_unsync();
+    let (_, stream) = admit(&gateway, waiting, &headers, body).await?;
+    gate.open();
+    Ok(stream)
 }
 
 /// Where a call over HTTP stands.

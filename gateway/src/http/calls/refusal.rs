@@ -5,19 +5,13 @@ use rexec_protocol::call::CallState;
 use rexec_protocol::error::ApiError;
 use rexec_protocol::event::{CallError, CallErrorCode, Ending};
 
+use crate::admission::NotAdmitted;
 use crate::hold::{self, Refusal};
 use crate::http::error::Problem;
 
-/// Why a call was not admitted.
-pub(super) enum Refused {
-    NotSent(Refusal),
-    ByRuntime(ApiError),
-    Lost,
-}
-
-pub(super) fn problem(refused: Refused, user: &str) -> Problem {
+pub(super) fn problem(refused: NotAdmitted, user: &str) -> Problem {
     match refused {
-        Refused::NotSent(refusal) => {
+        NotAdmitted::NotSent(refusal) => {
             let (status, code) = match refusal {
                 Refusal::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
                 Refusal::Suspended => (StatusCode::CONFLICT, "suspended"),
@@ -25,11 +19,11 @@ pub(super) fn problem(refused: Refused, user: &str) -> Problem {
             };
             Problem::new(status, code, hold::sentence(&refusal, user))
         }
-        Refused::ByRuntime(error) => {
+        NotAdmitted::ByRuntime(error) => {
             let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_GATEWAY);
             Problem::new(status, code_name(&error), error.message)
         }
-        Refused::Lost => Problem::new(
+        NotAdmitted::Lost => Problem::new(
             StatusCode::BAD_GATEWAY,
             "server_lost",
             lost_sentence("it did not answer"),
@@ -58,9 +52,9 @@ fn code_name(error: &ApiError) -> &'static str {
 }
 
 /// The ending of a call that was refused after its response had begun. `draining` says that it has not run, and can be sent again.
-pub(super) fn late_refusal(refused: Refused, user: &str) -> Ending {
+pub(super) fn late_refusal(refused: NotAdmitted, user: &str) -> Ending {
     match refused {
-        Refused::NotSent(refusal) => {
+        NotAdmitted::NotSent(refusal) => {
             let code = match refusal {
                 Refusal::NotReady => CallErrorCode::Draining,
                 Refusal::Suspended | Refusal::Stalled(_) => CallErrorCode::Stopped,
@@ -70,11 +64,11 @@ pub(super) fn late_refusal(refused: Refused, user: &str) -> Ending {
                 CallError::new(code, hold::sentence(&refusal, user)),
             )
         }
-        Refused::ByRuntime(error) => Ending::because(
+        NotAdmitted::ByRuntime(error) => Ending::because(
             CallState::Failed,
             CallError::new(CallErrorCode::InvalidBody, error.message),
         ),
-        Refused::Lost => lost("it did not answer"),
+        NotAdmitted::Lost => lost("it did not answer"),
     }
 }
 
