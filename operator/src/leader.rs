@@ -88,10 +88,13 @@ impl Leadership {
             // Either it is lost, or the renewal has ended.
             let _ = holds.wait_for(|holds| !*holds).await;
         };
-        tokio::select! {
-            () = said => LeaderError::Lost("another process has it"),
-            why = self.expired() => LeaderError::Lost(why),
-        }
+        let why = tokio::select! {
+            () = said => "another process has it",
+            why = self.expired() => why,
+        };
+        // It would give the Lease back when it is no longer listened to, and by now that is another's.
+        self.renewal.abort();
+        LeaderError::Lost(why)
     }
 
     async fn expired(&self) -> &'static str {

@@ -6,11 +6,10 @@ use clap::Parser as _;
 use rexec_operator::args::Args;
 use rexec_operator::{run, telemetry};
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let args = Args::parse();
     telemetry::start(args.log_format);
-    match run::run(args).await {
+    match run::run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(%error, "rexec-operator cannot go on");

@@ -41,6 +41,9 @@ pub enum RunError {
     /// The addresses of the API server cannot be had.
     #[error("the addresses of the API server cannot be read: {0}")]
     ApiServer(#[source] Box<kube::Error>),
+    /// There are no threads to be had.
+    #[error("cannot start threads: {0}")]
+    Runtime(#[source] std::io::Error),
     /// Signals cannot be had.
     #[error("cannot wait for signals: {0}")]
     Signal(#[source] std::io::Error),
@@ -49,11 +52,21 @@ pub enum RunError {
     Ended,
 }
 
-/// Runs until SIGTERM or SIGINT, or until it must not go on.
+/// Runs until SIGTERM or SIGINT, or until it must not go on. Then nothing is waited for: what still runs is what must not.
 ///
 /// # Errors
 /// [`RunError`].
-pub async fn run(args: Args) -> Result<(), RunError> {
+pub fn run(args: &Args) -> Result<(), RunError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(RunError::Runtime)?;
+    let result = runtime.block_on(process(args));
+    runtime.shutdown_background();
+    result
+}
+
+async fn process(args: &Args) -> Result<(), RunError> {
     let client = client().await?;
     let health = Health {
         metrics: Arc::new(Metrics::default()),
@@ -64,7 +77,7 @@ pub async fn run(args: Args) -> Result<(), RunError> {
     let metrics = http::listen(args.metrics_listen).await?;
     tokio::spawn(http::serve(probes, http::probes(health.clone()), stop.clone()));
     tokio::spawn(http::serve(metrics, http::metrics(health.clone()), stop.clone()));
-    let leading = lead(&args, &client, &health, stop.clone());
+    let leading = lead(args, &client, &health, stop.clone());
     tokio::pin!(leading);
     let result = tokio::select! {
         result = &mut leading => result,
