@@ -20,7 +20,7 @@ use crate::backoff;
 use crate::events::Events;
 use crate::memory::Memory;
 use crate::metrics::{Metrics, Outcome};
-use crate::names::annotations;
+use crate::names::{Owner, annotations};
 use crate::observe::{self, ObserveError, Sources};
 use crate::plan::{self, Plan};
 use crate::report::{self, ReportError};
@@ -238,19 +238,19 @@ async fn round(
     .await?;
     let verdict = validate::validate(environment, settings);
     let plan = plan::plan(environment, &verdict, &observed, settings, Timestamp::now());
-    let applied = match &verdict {
-        Ok(valid) if !plan.status_first => {
-            apply::apply(
-                &Target {
-                    client,
-                    memory,
-                    owner: &valid.owner,
-                },
-                &plan,
-            )
-            .await?
-        }
-        Ok(_) | Err(_) => Applied::nothing(&plan),
+    let applied = if plan.status_first {
+        Applied::nothing(&plan)
+    } else {
+        let owner = Owner::of(environment);
+        apply::apply(
+            &Target {
+                client,
+                memory,
+                owner: &owner,
+            },
+            &plan,
+        )
+        .await?
     };
     let written = report(environment, context, &plan, &applied).await?;
     if plan.status_first {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kube::ResourceExt as _;
+use rexec_crds::RexecEnvironment;
 use rexec_crds::slug::slug;
 
 /// Field manager of every server-side apply.
@@ -56,6 +58,15 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Whose an environment's objects are.
+    pub fn of(environment: &RexecEnvironment) -> Self {
+        Self {
+            name: environment.name_any(),
+            uid: environment.uid().unwrap_or_default(),
+            user: environment.spec.user.clone(),
+        }
+    }
+
     /// The annotations that say so.
     pub fn annotations(&self) -> BTreeMap<String, String> {
         [

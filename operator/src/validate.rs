@@ -1,6 +1,5 @@
 //! Step 2: is the spec one that can be followed? The schema has refused most faults already; the rest is found here, all at once.
 
-use kube::ResourceExt as _;
 use rexec_crds::RexecEnvironment;
 use rexec_crds::environment::{OperatingMode, RexecEnvironmentSpec};
 use rexec_crds::requirements;
@@ -46,7 +45,7 @@ pub struct Refusal {
 /// [`Refusal`] with every fault.
 pub fn validate(environment: &RexecEnvironment, settings: &Settings) -> Result<Valid, Refusal> {
     let RexecEnvironmentSpec {
-        user,
+        user: _,
         python,
         requirements,
         lock,
@@ -70,11 +69,7 @@ pub fn validate(environment: &RexecEnvironment, settings: &Settings) -> Result<V
     };
     let revision = lock.as_ref().map_or(0, |lock| lock.revision);
     let template = template(python, requirements, revision, &size, settings);
-    let owner = Owner {
-        name: environment.name_any(),
-        uid: environment.uid().unwrap_or_default(),
-        user: user.clone(),
-    };
+    let owner = Owner::of(environment);
     let requirements = installed_lines(requirements);
     Ok(Valid {
         owner,

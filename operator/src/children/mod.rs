@@ -117,20 +117,28 @@ pub fn metadata(owner: &Owner, name: &str) -> ObjectMeta {
 
 /// All children, in the order in which they are applied: what shuts the namespace off comes first.
 pub fn all(valid: &Valid, settings: &Settings) -> Vec<Child> {
-    let owner = &valid.owner;
+    let mut children = independent(&valid.owner, settings);
+    children.extend([
+        Child::new(Kind::ResourceQuota, &limits::quota(&valid.owner, &valid.size)),
+        Child::new(
+            Kind::ConfigMap,
+            &config_maps::requirements(&valid.owner, &valid.requirements),
+        ),
+    ]);
+    children
+}
+
+/// Those that do not depend on the spec: they are kept up even while it is refused, since a pod of an earlier one may serve on, and
+/// that one must stay shut off and know the keys.
+pub fn independent(owner: &Owner, settings: &Settings) -> Vec<Child> {
     let mut children: Vec<Child> = network::policies(owner, settings)
         .iter()
         .map(|policy| Child::new(Kind::NetworkPolicy, policy))
         .collect();
     children.extend([
-        Child::new(Kind::ResourceQuota, &limits::quota(owner, &valid.size)),
         Child::new(Kind::LimitRange, &limits::range(owner)),
         Child::new(Kind::ServiceAccount, &service_account(owner)),
         Child::new(Kind::ConfigMap, &config_maps::keys(owner, &settings.key_set)),
-        Child::new(
-            Kind::ConfigMap,
-            &config_maps::requirements(owner, &valid.requirements),
-        ),
     ]);
     children
 }

@@ -84,13 +84,11 @@ fn allow_out(owner: &Owner, settings: &Settings) -> NetworkPolicy {
         .into_iter()
         .map(block)
         .collect();
-    let mut rules = vec![
-        dns(),
-        NetworkPolicyEgressRule {
-            to: Some(internet),
-            ports: None,
-        },
-    ];
+    let mut rules = dns();
+    rules.push(NetworkPolicyEgressRule {
+        to: Some(internet),
+        ports: None,
+    });
     rules.extend(settings.egress_allow.iter().map(destination));
     policy(
         owner,
@@ -104,18 +102,27 @@ fn allow_out(owner: &Owner, settings: &Settings) -> NetworkPolicy {
     )
 }
 
-fn dns() -> NetworkPolicyEgressRule {
-    let node_local = Block {
+/// Cluster DNS by its usual labels, on the usual port or on those that its container calls `dns` and `dns-tcp`: policies see the port
+/// behind the Service, and that is not 53 wherever DNS runs without privilege.
+fn dns() -> Vec<NetworkPolicyEgressRule> {
+    let named = |name: &str, protocol| port(IntOrString::String(name.to_owned()), protocol);
+    let plain = || vec![port(IntOrString::Int(53), "UDP"), tcp(53)];
+    let pods = pods("kube-system", "k8s-app", "kube-dns");
+    let node_local = block(Block {
         cidr: NODE_LOCAL_DNS.to_owned(),
         except: Vec::new(),
-    };
-    NetworkPolicyEgressRule {
-        to: Some(vec![
-            pods("kube-system", "k8s-app", "kube-dns"),
-            block(node_local),
-        ]),
-        ports: Some(vec![port(53, "UDP"), tcp(53)]),
-    }
+    });
+    let to_pods = [plain(), vec![named("dns", "UDP"), named("dns-tcp", "TCP")]].concat();
+    vec![
+        NetworkPolicyEgressRule {
+            to: Some(vec![pods]),
+            ports: Some(to_pods),
+        },
+        NetworkPolicyEgressRule {
+            to: Some(vec![node_local]),
+            ports: Some(plain()),
+        },
+    ]
 }
 
 fn destination(destination: &Destination) -> NetworkPolicyEgressRule {
@@ -152,12 +159,12 @@ fn block(Block { cidr, except }: Block) -> NetworkPolicyPeer {
 }
 
 fn tcp(number: i32) -> NetworkPolicyPort {
-    port(number, "TCP")
+    port(IntOrString::Int(number), "TCP")
 }
 
-fn port(number: i32, protocol: &str) -> NetworkPolicyPort {
+fn port(port: IntOrString, protocol: &str) -> NetworkPolicyPort {
     NetworkPolicyPort {
-        port: Some(IntOrString::Int(number)),
+        port: Some(port),
         protocol: Some(protocol.to_owned()),
         end_port: None,
     }
@@ -214,19 +221,26 @@ mod tests {
     #[test]
     fn out_go_name_lookups_the_public_internet_and_what_the_settings_allow() {
         let spec = &specs()[3];
-        assert_eq!(
-            spec["egress"][0]["ports"],
-            json!([{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}])
-        );
-        assert_eq!(spec["egress"][1]["to"][0]["ipBlock"]["cidr"], "0.0.0.0/0");
+        let plain = [
+            json!({"port": 53, "protocol": "UDP"}),
+            json!({"port": 53, "protocol": "TCP"}),
+        ];
+        let named = [
+            json!({"port": "dns", "protocol": "UDP"}),
+            json!({"port": "dns-tcp", "protocol": "TCP"}),
+        ];
+        assert_eq!(spec["egress"][0]["ports"], json!([plain.clone(), named].concat()));
+        assert_eq!(spec["egress"][1]["ports"], json!(plain));
+        let internet = &spec["egress"][2]["to"][0]["ipBlock"];
+        assert_eq!(internet["cidr"], "0.0.0.0/0");
         assert!(
-            spec["egress"][1]["to"][0]["ipBlock"]["except"]
+            internet["except"]
                 .as_array()
                 .unwrap()
                 .contains(&json!("10.0.0.0/8"))
         );
         assert_eq!(
-            spec["egress"][2],
+            spec["egress"][3],
             json!({"to": [{"ipBlock": {"cidr": "10.9.8.7/32"}}], "ports": [{"port": 3141, "protocol": "TCP"}]})
         );
     }

@@ -6,7 +6,10 @@ use super::Context;
 use crate::children::config_maps::{REQUIREMENTS_PREFIX, requirements_name};
 use crate::children::{self, Child, Id, Kind, limits};
 use crate::drift;
+use crate::names::{KEYS, Owner};
 use crate::observed::{Observed, PodFact};
+use crate::settings::Settings;
+use crate::validate::Valid;
 
 /// One thing to do with one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,11 +31,13 @@ pub enum ChildStep {
 }
 
 /// An object that has a name which the operator would use, and is not its own.
-pub(super) fn foreign(observed: &Observed) -> Option<&Id> {
+pub(super) fn foreign<'a>(observed: &'a Observed, valid: &Valid) -> Option<&'a Id> {
+    let requirements = requirements_name(&valid.requirements);
+    let is_wanted = |id: &Id| id.kind != Kind::ConfigMap || id.name == KEYS || id.name == requirements;
     observed
         .children
         .iter()
-        .find(|(_, live)| !live.ours)
+        .find(|(id, live)| !live.ours && is_wanted(id))
         .map(|(id, _)| id)
 }
 
@@ -46,16 +51,23 @@ pub(super) fn quota(context: &Context<'_>) -> Child {
 
 /// All that must be done to have the objects as they should be: nothing where they are.
 pub(super) fn steps(context: &Context<'_>) -> Vec<ChildStep> {
-    let applied = children::all(context.valid, context.settings)
+    let wanted = children::all(context.valid, context.settings);
+    let applied = wanted
         .into_iter()
-        .filter_map(|child| apply(context, child));
+        .filter_map(|child| apply(context.observed, child));
     applied.chain(strays(context)).collect()
 }
 
-fn apply(context: &Context<'_>, child: Child) -> Option<ChildStep> {
-    match context.observed.children.get(&child.id) {
+/// The same for those that do not depend on the spec.
+pub(super) fn independent_steps(owner: &Owner, observed: &Observed, settings: &Settings) -> Vec<ChildStep> {
+    let wanted = children::independent(owner, settings).into_iter();
+    wanted.filter_map(|child| apply(observed, child)).collect()
+}
+
+fn apply(observed: &Observed, child: Child) -> Option<ChildStep> {
+    match observed.children.get(&child.id) {
         None => Some(ChildStep::Apply { child, uid: None }),
-        Some(_) if child.immutable => None,
+        Some(live) if child.immutable || !live.ours => None,
         Some(live) if drift::differs(&child.body, &live.body) => {
             let uid = Some(live.uid.clone());
             Some(ChildStep::Apply { child, uid })

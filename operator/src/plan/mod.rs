@@ -19,6 +19,7 @@ pub use self::children::ChildStep;
 pub use self::state::State;
 use crate::children::namespace;
 use crate::drift;
+use crate::names::Owner;
 use crate::observed::{NamespaceFact, Observed, PodFact};
 use crate::pod_view::{Cause, PodView};
 use crate::settings::Settings;
@@ -126,7 +127,8 @@ pub fn plan(
         Ok(valid) => valid,
         Err(refusal) => {
             let cause = Cause::new(reasons::INVALID_SPEC, refusal.to_string());
-            return refused(facts, observed, cause, true);
+            let plan = refused(facts, observed, cause, true);
+            return kept_up(plan, &Owner::of(environment), observed, settings);
         }
     };
     let context = Context {
@@ -160,7 +162,7 @@ fn obstacle(observed: &Observed, valid: &Valid) -> Option<Obstacle> {
         NamespaceFact::Absent => {
             observed.elder.as_ref().map(|elder| Obstacle::Taken { by: elder.clone(), going: false })
         }
-        NamespaceFact::Ours(_) => children::foreign(observed).map(|id| {
+        NamespaceFact::Ours(_) => children::foreign(observed, valid).map(|id| {
             Obstacle::Blocked(Cause::new(
                 reasons::NOT_OWNED,
                 format!("{id} in the namespace {name} does not belong to this environment; remove it or rename it."),
@@ -191,6 +193,21 @@ fn taken(valid: &Valid, by: &str, going: bool) -> Cause {
         format!("The user {user} already has the environment {by}; delete one of the two.")
     };
     Cause::new(reasons::USER_TAKEN, message)
+}
+
+/// What does not depend on a spec is looked after even where the spec is refused.
+fn kept_up(plan: Plan, owner: &Owner, observed: &Observed, settings: &Settings) -> Plan {
+    match &observed.namespace {
+        NamespaceFact::Ours(_) => Plan {
+            namespace_step: namespace_step(owner, observed),
+            child_steps: children::independent_steps(owner, observed, settings),
+            ..plan
+        },
+        NamespaceFact::Absent
+        | NamespaceFact::Terminating { .. }
+        | NamespaceFact::Taken { .. }
+        | NamespaceFact::Foreign => plan,
+    }
 }
 
 /// Nothing is changed; a pod that is there serves on.
@@ -292,7 +309,10 @@ fn proceed(context: &Context<'_>, mut facts: RexecEnvironmentStatus) -> Plan {
     let (namespace_step, child_steps) = if status_first {
         (NamespaceStep::Leave, Vec::new())
     } else {
-        (namespace_step(context), children::steps(context))
+        (
+            namespace_step(&context.valid.owner, context.observed),
+            children::steps(context),
+        )
     };
     Plan {
         status_first,
@@ -307,9 +327,9 @@ fn proceed(context: &Context<'_>, mut facts: RexecEnvironmentStatus) -> Plan {
     }
 }
 
-fn namespace_step(context: &Context<'_>) -> NamespaceStep {
-    let desired = Box::new(namespace::desired(&context.valid.owner));
-    let NamespaceFact::Ours(live) = &context.observed.namespace else {
+fn namespace_step(owner: &Owner, observed: &Observed) -> NamespaceStep {
+    let desired = Box::new(namespace::desired(owner));
+    let NamespaceFact::Ours(live) = &observed.namespace else {
         return NamespaceStep::Create(desired);
     };
     let body = serde_json::to_value(&*desired).expect("an object is JSON");

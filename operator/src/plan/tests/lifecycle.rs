@@ -258,3 +258,35 @@ fn a_namespace_that_lost_its_labels_gets_them_back() {
     live.body["metadata"]["labels"] = serde_json::json!({});
     assert!(matches!(world.plan().namespace_step, NamespaceStep::Apply(_, uid) if uid == "namespace"));
 }
+
+#[test]
+fn isolation_and_keys_are_kept_up_while_a_spec_is_refused() {
+    let mut world = World::serving();
+    world.environment.spec.requirements = vec!["python==3.12".into()];
+    for (kind, name) in [
+        (Kind::NetworkPolicy, "default-deny"),
+        (Kind::ConfigMap, "keys"),
+        (Kind::ResourceQuota, "server"),
+    ] {
+        world.observed.children.remove(&Id {
+            kind,
+            name: name.into(),
+        });
+    }
+    let plan = world.plan();
+    let applied: Vec<_> = plan
+        .child_steps
+        .iter()
+        .map(|step| match step {
+            ChildStep::Apply { child, .. } => child.id.to_string(),
+            ChildStep::Delete { id, .. } => panic!("{id} is deleted"),
+        })
+        .collect();
+    assert_eq!(
+        (shown(&plan), applied.join(", ").as_str()),
+        (
+            ("InvalidSpec", true),
+            "NetworkPolicy default-deny, ConfigMap keys"
+        )
+    );
+}

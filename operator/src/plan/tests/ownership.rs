@@ -85,6 +85,23 @@ fn an_object_that_is_not_ours_stops_everything() {
 }
 
 #[test]
+fn somebody_elses_config_map_of_a_name_that_we_do_not_use_is_in_nobodys_way() {
+    let mut world = World::serving();
+    let id = Id {
+        kind: Kind::ConfigMap,
+        name: "notes".into(),
+    };
+    let live = LiveChild {
+        uid: "u".into(),
+        ours: false,
+        body: serde_json::json!({}),
+    };
+    world.observed.children.insert(id, live);
+    assert_eq!(shown(&world.plan()), ("Serving", false));
+    assert!(writes_nothing(&world.plan()));
+}
+
+#[test]
 fn a_pod_that_is_not_ours_is_left_alone() {
     let mut world = World::prepared();
     world.observed.pod = PodFact::Foreign;
