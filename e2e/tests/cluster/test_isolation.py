@@ -84,7 +84,7 @@ def test_a_call_has_no_privilege_no_token_and_cannot_write_outside_its_places(us
         "no new privileges": "1",
         "seccomp": "2",
         "token": False,
-        "services": [],
+        "services": ["KUBERNETES_SERVICE_HOST"],  # the kubelet always tells of this one
         "writable": ["/home/rexec", "/tmp"],
     }
 
