@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use kube::runtime::controller::{Action, Config};
-use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::{Controller, WatchStreamExt as _, predicates};
 use kube::runtime::{Predicate as _, reflector::ObjectRef};
 use kube::{Client, Resource, ResourceExt as _};
@@ -25,7 +24,7 @@ use crate::observe::{self, ObserveError, Sources};
 use crate::plan::{self, Plan};
 use crate::report::{self, ReportError};
 use crate::settings::Settings;
-use crate::stores::{Stores, Streams};
+use crate::stores::{self, Stores, Streams};
 use crate::validate;
 
 /// Rounds of one pass: a write of status, or a stale look, is followed by another round at once.
@@ -51,8 +50,8 @@ pub struct Context {
 #[derive(Debug, Error)]
 pub enum PassError {
     /// A cache has ended.
-    #[error("a watch has ended: {0}")]
-    Stores(#[from] WriterDropped),
+    #[error(transparent)]
+    Stores(#[from] stores::Ended),
     /// Step 1.
     #[error(transparent)]
     Observe(#[from] ObserveError),
@@ -238,6 +237,13 @@ async fn round(
     .await?;
     let verdict = validate::validate(environment, settings);
     let plan = plan::plan(environment, &verdict, &observed, settings, Timestamp::now());
+    tracing::debug!(
+        state = plan.state.reason(),
+        status_first = plan.status_first,
+        children = plan.child_steps.len(),
+        pod = ?plan.pod.as_ref().map(|pod| &pod.stage),
+        "planned"
+    );
     let applied = if plan.status_first {
         Applied::nothing(&plan)
     } else {

@@ -2,23 +2,33 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::Arc;
 
-use futures::stream::{BoxStream, StreamExt as _};
+use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{
     ConfigMap, LimitRange, Namespace, Node, NodeSpec, NodeStatus, Pod, ResourceQuota, ServiceAccount,
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::runtime::reflector::store::WriterDropped;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use rexec_crds::RexecEnvironment;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use thiserror::Error;
+use tokio::sync::watch;
 
 use crate::children::{Id, Kind};
 use crate::names::LABEL_SELECTOR;
+
+/// Kinds that are watched.
+pub const KINDS: usize = 9;
+
+/// The streams that fill the caches have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the watches have ended")]
+pub struct Ended;
 
 /// Objects as they were seen last.
 #[derive(Clone)]
@@ -36,6 +46,8 @@ pub struct Stores {
     limit_ranges: Store<LimitRange>,
     policies: Store<NetworkPolicy>,
     config_maps: Store<ConfigMap>,
+    /// How many kinds have been listed. The caches' own `wait_until_ready` remembers one waiter alone, and passes are many.
+    listed: watch::Receiver<usize>,
 }
 
 /// A stream of objects that were seen to change, deletions included.
@@ -65,17 +77,20 @@ pub struct Streams {
 
 /// Caches and the streams that fill them.
 pub fn watch(client: &Client) -> (Stores, Streams) {
-    let ours = || watcher::Config::default().labels(LABEL_SELECTOR);
-    let (environments, environment_stream) =
-        reflect(Api::all(client.clone()), watcher::Config::default(), |_| {});
-    let (namespaces, namespace_stream) = reflect(Api::all(client.clone()), ours(), |_| {});
-    let (pods, pod_stream) = reflect(Api::all(client.clone()), ours(), keep_outline_of_pod);
-    let (nodes, node_stream) = reflect(Api::all(client.clone()), watcher::Config::default(), keep_taints);
-    let (service_accounts, service_account_stream) = reflect(Api::all(client.clone()), ours(), |_| {});
-    let (quotas, quota_stream) = reflect(Api::all(client.clone()), ours(), |_| {});
-    let (limit_ranges, limit_range_stream) = reflect(Api::all(client.clone()), ours(), |_| {});
-    let (policies, policy_stream) = reflect(Api::all(client.clone()), ours(), |_| {});
-    let (config_maps, config_map_stream) = reflect(Api::all(client.clone()), ours(), drop_immutable_data);
+    let (count, listed) = watch::channel(0);
+    let reflector = Reflector {
+        client: client.clone(),
+        count: Arc::new(count),
+    };
+    let (environments, environment_stream) = reflector.reflect("", |_| {});
+    let (namespaces, namespace_stream) = reflector.reflect(LABEL_SELECTOR, |_| {});
+    let (pods, pod_stream) = reflector.reflect(LABEL_SELECTOR, keep_outline_of_pod);
+    let (nodes, node_stream) = reflector.reflect("", keep_taints);
+    let (service_accounts, service_account_stream) = reflector.reflect(LABEL_SELECTOR, |_| {});
+    let (quotas, quota_stream) = reflector.reflect(LABEL_SELECTOR, |_| {});
+    let (limit_ranges, limit_range_stream) = reflector.reflect(LABEL_SELECTOR, |_| {});
+    let (policies, policy_stream) = reflector.reflect(LABEL_SELECTOR, |_| {});
+    let (config_maps, config_map_stream) = reflector.reflect(LABEL_SELECTOR, drop_immutable_data);
     let stores = Stores {
         environments,
         namespaces,
@@ -86,6 +101,7 @@ pub fn watch(client: &Client) -> (Stores, Streams) {
         limit_ranges,
         policies,
         config_maps,
+        listed,
     };
     let streams = Streams {
         environments: environment_stream,
@@ -101,22 +117,44 @@ pub fn watch(client: &Client) -> (Stores, Streams) {
     (stores, streams)
 }
 
-fn reflect<K>(api: Api<K>, config: watcher::Config, strip: fn(&mut K)) -> (Store<K>, Touched<K>)
-where
-    K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
-    K::DynamicType: Eq + Hash + Clone + Default,
-{
-    let (store, writer) = reflector::store();
-    let stream = watcher(api, config)
-        .default_backoff()
-        .modify(move |object| {
-            object.managed_fields_mut().clear();
-            strip(object);
-        })
-        .reflect(writer)
-        .touched_objects()
-        .boxed();
-    (store, stream)
+struct Reflector {
+    client: Client,
+    count: Arc<watch::Sender<usize>>,
+}
+
+impl Reflector {
+    /// A cache of the objects of one kind with these labels, less what `strip` takes away, and the stream that fills it.
+    fn reflect<K>(&self, labels: &str, strip: fn(&mut K)) -> (Store<K>, Touched<K>)
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K::DynamicType: Eq + Hash + Clone + Default,
+    {
+        let api: Api<K> = Api::all(self.client.clone());
+        let label_selector = (!labels.is_empty()).then(|| labels.to_owned());
+        let config = watcher::Config {
+            label_selector,
+            ..watcher::Config::default()
+        };
+        let (store, writer) = reflector::store();
+        let count = Arc::clone(&self.count);
+        let mut is_listed = false;
+        let stream = watcher(api, config)
+            .default_backoff()
+            .modify(move |object| {
+                object.managed_fields_mut().clear();
+                strip(object);
+            })
+            .reflect(writer)
+            .inspect_ok(move |event| {
+                if matches!(event, watcher::Event::InitDone) && !is_listed {
+                    is_listed = true;
+                    count.send_modify(|count| *count += 1);
+                }
+            })
+            .touched_objects()
+            .boxed();
+        (store, stream)
+    }
 }
 
 /// The containers and volumes of a pod are known by its hash; only what they do is looked at.
@@ -152,17 +190,19 @@ impl Stores {
     /// Returns when every cache has been filled once.
     ///
     /// # Errors
-    /// [`WriterDropped`] where a stream has ended.
-    pub async fn ready(&self) -> Result<(), WriterDropped> {
-        self.environments.wait_until_ready().await?;
-        self.namespaces.wait_until_ready().await?;
-        self.pods.wait_until_ready().await?;
-        self.nodes.wait_until_ready().await?;
-        self.service_accounts.wait_until_ready().await?;
-        self.quotas.wait_until_ready().await?;
-        self.limit_ranges.wait_until_ready().await?;
-        self.policies.wait_until_ready().await?;
-        self.config_maps.wait_until_ready().await
+    /// [`Ended`] where that will not happen.
+    pub async fn ready(&self) -> Result<(), Ended> {
+        let mut listed = self.listed.clone();
+        listed
+            .wait_for(|count| *count == KINDS)
+            .await
+            .map(drop)
+            .map_err(|_| Ended)
+    }
+
+    /// Whether every cache has been filled once.
+    pub fn is_ready(&self) -> bool {
+        *self.listed.borrow() == KINDS
     }
 
     /// The child `id` in `namespace`.

@@ -26,9 +26,6 @@ use crate::{keys, run, stores};
 
 const NAMESPACE: &str = "rexec-system";
 
-/// Kinds that are watched.
-const KINDS: usize = 9;
-
 /// Rights that no request of ours uses: admission looks at this one, when an owner reference blocks its owner's deletion.
 const UNUSED: &[(&str, &str)] = &[("update", "rexec.dev/rexecenvironments/finalizers")];
 
@@ -54,8 +51,28 @@ async fn lead(client: &Client) {
 }
 
 async fn watch(api: &FakeApi, client: &Client) {
-    use futures::StreamExt as _;
     let (stores, streams) = stores::watch(client);
+    let all_watched = async {
+        stores.ready().await.expect("filled");
+        while api
+            .requests()
+            .iter()
+            .filter(|request| request.verb == "watch")
+            .count()
+            < stores::KINDS
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        () = fill(streams) => panic!("a watch has ended"),
+        () = all_watched => {}
+    }
+}
+
+/// Polls all streams.
+async fn fill(streams: stores::Streams) {
+    use futures::StreamExt as _;
     let stores::Streams {
         environments,
         namespaces,
@@ -67,33 +84,17 @@ async fn watch(api: &FakeApi, client: &Client) {
         policies,
         config_maps,
     } = streams;
-    let fill = futures::future::join3(
-        futures::future::join5(
-            environments.for_each(ignore),
-            namespaces.for_each(ignore),
-            pods.for_each(ignore),
-            nodes.for_each(ignore),
-            service_accounts.for_each(ignore),
-        ),
-        futures::future::join(quotas.for_each(ignore), limit_ranges.for_each(ignore)),
-        futures::future::join(policies.for_each(ignore), config_maps.for_each(ignore)),
+    tokio::join!(
+        environments.for_each(ignore),
+        namespaces.for_each(ignore),
+        pods.for_each(ignore),
+        nodes.for_each(ignore),
+        service_accounts.for_each(ignore),
+        quotas.for_each(ignore),
+        limit_ranges.for_each(ignore),
+        policies.for_each(ignore),
+        config_maps.for_each(ignore),
     );
-    let all_watched = async {
-        stores.ready().await.expect("filled");
-        while api
-            .requests()
-            .iter()
-            .filter(|request| request.verb == "watch")
-            .count()
-            < KINDS
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        _ = fill => panic!("a watch has ended"),
-        () = all_watched => {}
-    }
 }
 
 async fn ignore<T>(_: T) {}
@@ -236,4 +237,24 @@ fn no_role_is_aggregated_into_others() {
             "{file}"
         );
     }
+}
+
+#[tokio::test]
+async fn op_f18b_every_pass_that_waits_for_the_caches_goes_on_when_they_are_filled() {
+    let (stores, streams) = stores::watch(&FakeApi::default().client());
+    let waiting: Vec<_> = (0..20)
+        .map(|_| {
+            tokio::spawn({
+                let stores = stores.clone();
+                async move { stores.ready().await }
+            })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let filling = tokio::spawn(fill(streams));
+    for pass in waiting {
+        assert_eq!(pass.await.expect("no panic"), Ok(()));
+    }
+    assert!(stores.is_ready());
+    filling.abort();
 }
