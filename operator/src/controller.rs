@@ -30,6 +30,9 @@ use crate::validate;
 /// Rounds of one pass: a write of status, or a stale look, is followed by another round at once.
 const MOST_ROUNDS: usize = 4;
 
+/// Longest time of one pass: an API server that does not answer must not keep a place that others could have.
+const LONGEST_PASS: Duration = Duration::from_secs(30);
+
 /// What every pass works with.
 pub struct Context {
     /// The API server.
@@ -52,6 +55,9 @@ pub enum PassError {
     /// A cache has ended.
     #[error(transparent)]
     Stores(#[from] stores::Ended),
+    /// The API server does not answer.
+    #[error("the API server has not answered in time")]
+    Slow,
     /// Step 1.
     #[error(transparent)]
     Observe(#[from] ObserveError),
@@ -178,7 +184,9 @@ fn interested_in_node(
 #[tracing::instrument(skip_all, fields(environment = %seen.name_any()))]
 async fn pass(seen: Arc<RexecEnvironment>, context: Arc<Context>) -> Result<Action, PassError> {
     let begun = Instant::now();
-    let result = rounds(seen, &context).await;
+    let result = tokio::time::timeout(LONGEST_PASS, rounds(seen, &context))
+        .await
+        .unwrap_or(Err(PassError::Slow));
     let outcome = result.as_ref().map_or_else(PassError::outcome, |_| Outcome::Ok);
     context.metrics.passed(outcome, begun.elapsed());
     result
@@ -191,6 +199,7 @@ async fn rounds(seen: Arc<RexecEnvironment>, context: &Context) -> Result<Action
         context.memory.forget(&uid);
         return Ok(Action::await_change());
     }
+    // Only right after the start, and then all wait for the same.
     context.stores.ready().await?;
     let mut environment = context.memory.newest_environment(seen);
     let mut live = false;

@@ -17,18 +17,26 @@ const LIFE: Duration = Duration::from_secs(10);
 /// Environments remembered before old ones are cleared out.
 const ROOM: usize = 4096;
 
-/// Something written, and the version that it replaced (`None`: it was created).
+/// Something written, and the versions that it is newer than (`None`: there was nothing).
 #[derive(Clone)]
 struct Written<T> {
     value: T,
-    replaced: Option<String>,
+    replaced: Vec<Option<String>>,
     at: Instant,
 }
 
 impl<T> Written<T> {
+    fn created(value: T) -> Self {
+        Self {
+            value,
+            replaced: vec![None],
+            at: Instant::now(),
+        }
+    }
+
     /// Whether a cache that shows `seen` has not caught up.
     fn is_ahead_of(&self, seen: Option<&str>) -> bool {
-        self.at.elapsed() < LIFE && self.replaced.as_deref() == seen
+        self.at.elapsed() < LIFE && self.replaced.iter().any(|replaced| replaced.as_deref() == seen)
     }
 }
 
@@ -75,15 +83,23 @@ impl Memory {
         self.lock().remove(uid);
     }
 
-    /// Remembers the answer to a write of `replaced`.
+    /// Remembers the answer to a write of `replaced`. A cache may be more than one write behind.
     pub fn wrote_environment(&self, replaced: &RexecEnvironment, written: Arc<RexecEnvironment>) {
         let uid = written.uid().unwrap_or_default();
-        let written = Written {
-            value: written,
-            replaced: replaced.resource_version(),
-            at: Instant::now(),
-        };
-        self.edit(&uid, |recent| recent.environment = Some(written));
+        let version = replaced.resource_version();
+        self.edit(&uid, |recent| {
+            let before = recent
+                .environment
+                .take()
+                .filter(|before| before.value.resource_version() == version);
+            let mut replaced = before.map(|before| before.replaced).unwrap_or_default();
+            replaced.push(version);
+            recent.environment = Some(Written {
+                value: written,
+                replaced,
+                at: Instant::now(),
+            });
+        });
     }
 
     /// `seen`, or what was written over it.
@@ -101,11 +117,7 @@ impl Memory {
 
     /// Remembers the namespace that was created.
     pub fn created_namespace(&self, uid: &str, created: Namespace) {
-        let written = Written {
-            value: Arc::new(created),
-            replaced: None,
-            at: Instant::now(),
-        };
+        let written = Written::created(Arc::new(created));
         self.edit(uid, |recent| recent.namespace = Some(written));
     }
 
@@ -123,11 +135,7 @@ impl Memory {
 
     /// Remembers a child that was created.
     pub fn created_child(&self, uid: &str, id: Id, created: Value) {
-        let written = Written {
-            value: created,
-            replaced: None,
-            at: Instant::now(),
-        };
+        let written = Written::created(created);
         self.edit(uid, |recent| drop(recent.children.insert(id, written)));
     }
 
@@ -146,11 +154,7 @@ impl Memory {
 
     /// Remembers the pod that was created.
     pub fn created_pod(&self, uid: &str, created: Pod) {
-        let written = Written {
-            value: Arc::new(created),
-            replaced: None,
-            at: Instant::now(),
-        };
+        let written = Written::created(Arc::new(created));
         self.edit(uid, |recent| recent.pod = Some(written));
     }
 
@@ -234,6 +238,20 @@ mod tests {
         };
         assert_eq!(newest("1"), "2");
         assert_eq!(newest("3"), "3");
+    }
+
+    #[test]
+    fn a_cache_that_is_several_writes_behind_is_overtaken_too() {
+        let memory = Memory::default();
+        memory.wrote_environment(&at("1"), at("2"));
+        memory.wrote_environment(&at("2"), at("3"));
+        let newest = |seen| {
+            memory
+                .newest_environment(at(seen))
+                .resource_version()
+                .expect("a version")
+        };
+        assert_eq!([newest("1"), newest("2"), newest("4")], ["3", "3", "4"]);
     }
 
     #[test]
