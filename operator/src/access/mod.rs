@@ -229,6 +229,21 @@ fn secrets_are_created_or_read_by_name_and_nothing_else() {
     }
 }
 
+/// kustomize writes the hashed name of a generated ConfigMap wherever its plain name stands.
+#[test]
+fn no_generated_config_map_has_the_name_of_something_that_a_role_allows() {
+    let generated: Vec<String> = roles::generated_config_maps();
+    assert!(generated.len() >= 2, "{generated:?}");
+    for rule in roles::all_rules() {
+        assert!(
+            !rule.resource_names.iter().any(|name| generated.contains(name)),
+            "{}: {}",
+            rule.file,
+            rule.text()
+        );
+    }
+}
+
 #[test]
 fn no_role_is_aggregated_into_others() {
     for (file, text) in roles::all_texts() {

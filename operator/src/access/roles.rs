@@ -165,3 +165,24 @@ fn rules_of(file: &str, is_namespaced: bool, role: &Value) -> Vec<Rule> {
         })
         .collect()
 }
+
+/// Names of the ConfigMaps that the kustomizations below `config/` generate.
+pub(super) fn generated_config_maps() -> Vec<String> {
+    let mut names = Vec::new();
+    for (_, text) in all_texts()
+        .into_iter()
+        .filter(|(file, _)| file.ends_with("kustomization.yaml"))
+    {
+        let kustomization: Value = serde_yaml::from_str(&text).expect("YAML");
+        let generators = kustomization["configMapGenerator"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        names.extend(
+            generators
+                .filter_map(|generator| generator["name"].as_str())
+                .map(str::to_owned),
+        );
+    }
+    names
+}
