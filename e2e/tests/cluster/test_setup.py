@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,8 @@ PING = """
 """
 
 
-def set_up(user: Client, *lines: str, force: bool = False) -> object:
-    """Set an environment up, and return what the client returns."""
+def answer_to_set_up(user: Client, *lines: str, force: bool = False) -> dict[str, Any]:
+    """Ask for an environment, and return what the client returns."""
     if force:
         call = f"""
             path = requirements(*{lines!r})
@@ -37,7 +38,22 @@ def set_up(user: Client, *lines: str, force: bool = False) -> object:
         """
     else:
         call = f"show(ndp.setup_rexec_environment(requirements=requirements(*{lines!r})))"
-    return user.run(NDP, call).ok().one
+    said = user.run(NDP, call).ok().one
+    assert isinstance(said, dict)
+    return said
+
+
+def set_up(user: Client, *lines: str, force: bool = False) -> None:
+    """Set an environment up."""
+    said = answer_to_set_up(user, *lines, force=force)
+    assert "Status" in said, said
+
+
+def refused(user: Client, *lines: str) -> str:
+    """The sentence with which an environment is refused."""
+    said = answer_to_set_up(user, *lines)
+    assert "Status" not in said, said
+    return str(said["detail"])
 
 
 @pytest.fixture
@@ -186,18 +202,11 @@ def test_the_same_lines_again_change_nothing_and_others_are_refused_unless_force
     name = world.of_user("dora")["metadata"]["name"]
     world.wait(name, "Ready")
     pod = world.pod(name)["metadata"]["uid"]
-    same = set_up(dora, "six==1.16.0", "python==3.11")
-    assert isinstance(same, dict)
-    assert "Status" in same
+    set_up(dora, "six==1.16.0", "python==3.11")
     assert world.pod(name)["metadata"]["uid"] == pod
-    other = set_up(dora, "python==3.11", "six==1.17.0")
-    assert isinstance(other, dict)
-    assert "detail" in other
-    assert "Status" not in other
+    assert refused(dora, "python==3.11", "six==1.17.0")
     assert world.pod(name)["metadata"]["uid"] == pod
-    forced = set_up(dora, "python==3.11", "six==1.17.0", force=True)
-    assert isinstance(forced, dict)
-    assert "Status" in forced
+    set_up(dora, "python==3.11", "six==1.17.0", force=True)
     eventually("another pod", 60, lambda: (world.pod(name) or {"metadata": {"uid": pod}})["metadata"]["uid"] != pod)
     answer = dora.run(
         PING,
@@ -216,37 +225,38 @@ def test_the_same_lines_again_change_nothing_and_others_are_refused_unless_force
 
 
 @pytest.mark.parametrize(
-    ("line", "word"),
+    "line",
     [
-        ("pkg @ https://index.invalid/$(touch${IFS}pwned)", "pkg"),
-        ("pkg @ https://index.invalid/x;touch${IFS}pwned", "pkg"),
+        "pkg @ https://index.invalid/$(touch${IFS}pwned)",
+        "pkg @ https://index.invalid/x;touch${IFS}pwned",
+        "attrs ; python_version == '$(touch /tmp/pwned)'",
+        "attrs ; python_version == '`touch /tmp/pwned`'",
     ],
 )
 def test_wire_f33_a_line_with_shell_characters_is_refused_and_does_nothing(
-    world: World, dora: Client, line: str, word: str
+    world: World, dora: Client, line: str
 ) -> None:
-    said = set_up(dora, "python==3.11", line)
-    assert isinstance(said, dict)
-    assert word in str(said["detail"])
+    assert line in refused(dora, "python==3.11", line)
     assert world.of_user("dora") is None
 
 
-def test_wire_f33_a_marker_with_shell_characters_is_only_a_marker(dora: Client) -> None:
-    set_up(dora, "python==3.11", "six==1.16.0", "attrs ; python_version == '$(touch /tmp/pwned)'")
+def test_wire_f33_a_bound_is_a_bound_and_no_redirection(dora: Client) -> None:
+    set_up(dora, "python==3.11", "six>=1.16.0,<1.17")
     answer = dora.run(
         PING,
         """
         @remote_func
         def look():
-            import glob, importlib.util
-            return glob.glob("/tmp/pwned") + glob.glob("/home/rexec/pwned"), importlib.util.find_spec("attrs") is None
+            import pathlib, six
+            places = [pathlib.Path(at) for at in (".", "/home/rexec", "/tmp", "/")]
+            return six.__version__, [str(path) for at in places for path in at.glob("=*")]
         while ping() != "ready":
             time.sleep(1)
         attempt(look)
         """,
         seconds=200,
     )
-    assert answer.ok().returned == "([], True)"
+    assert answer.ok().returned == "('1.16.0', [])"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +271,7 @@ def test_wire_f33_a_marker_with_shell_characters_is_only_a_marker(dora: Client) 
 def test_requirements_that_cannot_be_are_refused_in_a_sentence(
     world: World, dora: Client, lines: list[str], word: str
 ) -> None:
-    said = set_up(dora, *lines)
-    assert isinstance(said, dict)
-    assert word in str(said["detail"])
+    assert word in refused(dora, *lines)
     assert world.of_user("dora") is None
 
 
