@@ -8,5 +8,6 @@ ever imported by the parent. The modules:
 * ``output`` are its standard streams;
 * ``wire`` writes the frames that it answers with;
 * ``outcome`` turns a result or an exception into frames;
+* ``native`` calls the C library;
 * ``bytecode`` tells which Python compiled a function.
 """

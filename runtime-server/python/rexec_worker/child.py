@@ -15,10 +15,9 @@ from typing import Any, BinaryIO, Callable, NoReturn
 
 import dill  # type: ignore[import-untyped]
 
-from rexec_worker import bytecode, outcome, output
+from rexec_worker import bytecode, native, outcome, output
 from rexec_worker.wire import FrameWriter
 
-_PR_SET_CHILD_SUBREAPER = 36
 _WARM_UP = dill.dumps((lambda x: x + 1, (1,)))
 _STREAMED = object()
 
@@ -61,9 +60,7 @@ def _settle(stdout_fd: int, stderr_fd: int) -> None:
 
 def _adopt_orphans() -> None:
     """Keeps what this call starts below it, so that all of it can be found, and ended, when the call is over."""
-    from rexec_worker.parent import prctl
-
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    native.become_subreaper()
 
 
 def _add_user_site() -> None:
@@ -77,7 +74,7 @@ def _add_user_site() -> None:
 def _warm_up() -> None:
     """Touches once what the call will touch, so that the pages are this process's own before the call comes."""
     function, arguments = dill.Unpickler(io.BytesIO(_WARM_UP)).load()
-    pickle.dumps(function(*arguments), protocol=5)
+    pickle.dumps(function(*arguments), protocol=4)
 
 
 def _serve(body: BinaryIO, frames: FrameWriter) -> None:
@@ -157,3 +154,4 @@ def _finish() -> None:
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     output.flush()
+    native.flush_c_streams()

@@ -7,6 +7,8 @@ from typing import Any, Optional
 
 from rexec_worker.wire import FrameWriter, ValueWriter
 
+# Protocol 5 pickles numpy arrays by a function that numpy 1 does not have; callers may have numpy 1.
+_PROTOCOL = 4
 _MAX_MESSAGE = 64 * 1024
 _MAX_TRACEBACK = 256 * 1024
 
@@ -25,7 +27,7 @@ def send_value(frames: FrameWriter, part: bytes, last: bytes, value: Any) -> Non
     """Pickles ``value`` into frames: with ``pickle``, else with ``dill``, else raises ``Failure`` naming the type."""
     writer = ValueWriter(frames, part, last)
     try:
-        pickle.Pickler(writer, protocol=5).dump(value)
+        pickle.Pickler(writer, protocol=_PROTOCOL).dump(value)
     except Exception:  # noqa: BLE001 - whatever the value's own code raises
         writer.discard()
         _send_with_dill(writer, value)
@@ -36,7 +38,7 @@ def _send_with_dill(writer: ValueWriter, value: Any) -> None:
     import dill
 
     try:
-        dill.Pickler(writer, protocol=5).dump(value)
+        dill.Pickler(writer, protocol=_PROTOCOL).dump(value)
     except Exception as error:
         writer.discard()
         raise Failure(
@@ -113,14 +115,14 @@ def _send_exception_object(frames: FrameWriter, error: BaseException) -> None:
 
 
 def _pickle_dumps(error: BaseException) -> bytes:
-    return pickle.dumps(error, protocol=5)
+    return pickle.dumps(error, protocol=_PROTOCOL)
 
 
 def _dill_dumps(error: BaseException) -> bytes:
     import dill
 
     buffer = io.BytesIO()
-    dill.Pickler(buffer, protocol=5).dump(error)
+    dill.Pickler(buffer, protocol=_PROTOCOL).dump(error)
     return buffer.getvalue()
 
 

@@ -2,7 +2,8 @@
 
 It speaks with the runtime server over a stream socket, its standard input. To it: the byte ``F`` with four descriptors
 (data, sync, standard output, standard error) asks for a fork. From it come JSON lines: ``{"hello": …}`` once it is warm,
-``{"forked": pid}`` for each ``F`` in order,  ``{"exited": pid, "status": wait status}`` for each fork that ended, when all that it left behind is gone.
+``{"forked": pid}`` for each ``F`` in order, ``{"exited": pid, "status": wait status}`` for each fork that ended, when all
+that it left behind is gone.
 """
 
 import gc
@@ -16,25 +17,9 @@ import socket
 import sys
 from typing import Any
 
+from rexec_worker import native
+
 _DESCRIPTORS = 4
-
-
-def _load_prctl() -> Any:
-    import ctypes
-
-    return ctypes.CDLL(None, use_errno=True).prctl
-
-
-_prctl = _load_prctl()
-
-
-def prctl(option: int, value: int) -> None:
-    """``prctl(2)``; raises ``OSError``."""
-    import ctypes
-
-    if _prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
 
 
 def main(control: socket.socket, config: dict[str, Any]) -> None:
@@ -58,7 +43,7 @@ class Parent:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._forks: set[int] = set()
-        prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: what a call leaves behind comes here to be ended
+        native.become_subreaper()  # what a call leaves behind comes here to be ended
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_write.setblocking(False)
 

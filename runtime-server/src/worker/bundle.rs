@@ -10,9 +10,10 @@ pub(super) const BOOT: &str = include_str!("../../python/boot.py");
 /// Prints the installed distributions as JSON.
 pub(super) const INSTALLED: &str = include_str!("../../python/installed.py");
 
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("bytecode", include_str!("../../python/rexec_worker/bytecode.py")),
     ("child", include_str!("../../python/rexec_worker/child.py")),
+    ("native", include_str!("../../python/rexec_worker/native.py")),
     ("outcome", include_str!("../../python/rexec_worker/outcome.py")),
     ("output", include_str!("../../python/rexec_worker/output.py")),
     ("parent", include_str!("../../python/rexec_worker/parent.py")),
