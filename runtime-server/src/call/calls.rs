@@ -24,6 +24,9 @@ use crate::worker::Pool;
 /// How long the next call waits for a reader that does not take the ending of this one.
 const HANDOVER: Duration = Duration::from_millis(100);
 
+/// How long the process of a call that is over may take to go before the next caller is told of a queue.
+const TURNOVER: Duration = Duration::from_millis(5);
+
 /// How many calls at once, and how many may wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -274,6 +277,8 @@ impl Running {
     }
 
     async fn wait_for_turn(&self, position: &mut watch::Receiver<usize>) -> Result<(), StopReason> {
+        // The call before may be over for its caller and its process not yet gone: that is no queue to tell of.
+        let _ = timeout(TURNOVER, position.wait_for(|place| *place == 0)).await;
         loop {
             let place = *position.borrow_and_update();
             if place == 0 {
