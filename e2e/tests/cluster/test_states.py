@@ -34,7 +34,7 @@ def record() -> Iterator[dict[str, list[str]]]:
 def check(watch: Watch, documented: set[str], record: dict[str, list[str]], title: str) -> None:
     """No look found STATE empty or undocumented."""
     record[title] = watch.states
-    assert watch.looks > 3
+    assert watch.looks > 0
     assert watch.problems == []
     assert set(watch.states) <= documented, f"undocumented or empty: {watch.states}"
 
@@ -59,6 +59,7 @@ def test_from_create_to_ready_through_suspended_to_running_and_gone(
         world.cluster.kubectl("delete", "rxe", "stateful", "--wait=false")
         world.wait_namespace_gone(namespace)
     check(watch, documented, record, "create, Suspended, Running, delete")
+    assert watch.looks > 20
     assert watch.states[0] in ("Pending", "Starting")
     assert "Serving" in watch.states
     assert "Suspended" in watch.states
@@ -122,16 +123,14 @@ def test_a_fault_of_the_user_is_one_clear_message_in_the_right_place(
     try:
         with Watch(world, name) as watch:
             world.create(name, requirements, python)
-            found = {}
-            for reason in reasons[:1]:
-                found = world.wait_reason(name, kind, reason)
-            ready = condition(world.get(name), "Ready")
+            world.wait_reason(name, kind, reasons[0])
+            environment = world.get(name)
+            cause, ready = condition(environment, kind), condition(environment, "Ready")
         check(watch, documented, record, name)
-        assert found["status"] == "False"
-        assert all(word in found["message"] for word in words), found["message"]
-        assert ready["status"] == "False"
-        assert ready["reason"] in reasons
-        assert ready["message"] == found["message"], "the cause is copied up"
+        for found in (cause, ready):
+            assert found["status"] == "False"
+            assert found["reason"] in reasons
+            assert all(word in found["message"] for word in words), found["message"]
     finally:
         world.delete(name)
 
