@@ -21,7 +21,7 @@ STEP := e2e/step
 TARGET := x86_64-unknown-linux-gnu
 CRATES := -p rexec-operator -p rexec-gateway -p rexec-runtime-server
 # The tools' virtual environment, made when first asked for.
-TOOLS = $(shell $(PYTHON) -m rexec_e2e.venvs tools)/bin
+TOOLS = $(shell PYTHONPATH='$(PYTHONPATH)' REXEC_CACHE='$(REXEC_CACHE)' $(PYTHON) -m rexec_e2e.venvs tools)/bin
 
 .PHONY: help
 help: ## Say what can be made
