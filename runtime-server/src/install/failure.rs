@@ -39,7 +39,7 @@ impl InstallFailure {
         Self {
             kind,
             line,
-            tail: said.trim().to_owned(),
+            tail: complaint(said).trim().to_owned(),
         }
     }
 
@@ -73,6 +73,19 @@ fn ceil_char_boundary(text: &str, at: usize) -> usize {
     (at..=text.len())
         .find(|index| text.is_char_boundary(*index))
         .unwrap_or(text.len())
+}
+
+/// What was said from the first complaint on: before it stands what went well.
+fn complaint(said: &str) -> &str {
+    let begins = |line: &str| line.starts_with("error") || line.trim_start().starts_with('×');
+    let mut at = 0;
+    for line in said.split_inclusive('\n') {
+        if begins(line) {
+            return &said[at..];
+        }
+        at += line.len();
+    }
+    said
 }
 
 fn kind_of(said: &str) -> Kind {
@@ -192,6 +205,17 @@ mod tests {
         let said = "error: Failed to fetch: `http://10.0.0.1/simple/numpy/`\n  Caused by: error sending request\n  Caused by: Connection refused (os error 111)";
         let failure = failure(said, &["numpy"]);
         assert_eq!((failure.kind, failure.line), (Kind::IndexUnreachable, None));
+    }
+
+    #[test]
+    fn the_tail_begins_with_the_complaint() {
+        let said =
+            format!("Using Python 3.11.7 environment at: /opt/rexec/env.new\nResolved 2 packages\n{NO_SUCH}");
+        assert_eq!(failure(&said, &["x"]).tail, NO_SUCH.trim());
+        assert_eq!(
+            failure("no space left on device\n", &["x"]).tail,
+            "no space left on device"
+        );
     }
 
     #[test]
