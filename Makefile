@@ -20,6 +20,8 @@ REGISTRY ?=
 STEP := e2e/step
 TARGET := x86_64-unknown-linux-gnu
 CRATES := -p rexec-operator -p rexec-gateway -p rexec-runtime-server
+# Cheap ones first, what needs a cluster last.
+SUITES := images/tests e2e/cluster/tests e2e/tests/unit e2e/tests/runtime e2e/tests/local e2e/tests/cluster
 # The tools' virtual environment, made when first asked for.
 TOOLS = $(shell PYTHONPATH='$(PYTHONPATH)' REXEC_CACHE='$(REXEC_CACHE)' $(PYTHON) -m rexec_e2e.venvs tools)/bin
 
@@ -44,7 +46,7 @@ laptop: build ## Gateway and runtime server as plain processes, without Kubernet
 test: lint generate-check cargo-test images ## Check and test everything, a Kubernetes of its own included
 	@trap 'CLUSTER_NAME=test e2e/cluster/cluster down >/dev/null 2>&1 || true' EXIT; \
 	echo '==> images, cluster tool, laptop and cluster tests' >&2; \
-	CLUSTER_NAME=test '$(TOOLS)/pytest' images/tests e2e/cluster/tests e2e/tests $(PYTEST_ARGS)
+	CLUSTER_NAME=test '$(TOOLS)/pytest' --durations=15 --durations-min=5 $(SUITES) $(PYTEST_ARGS)
 
 .PHONY: cargo-test
 cargo-test:
@@ -52,7 +54,7 @@ cargo-test:
 
 .PHONY: test-local
 test-local: build ## The end-to-end tests that need no cluster
-	@'$(TOOLS)/pytest' e2e/tests/local $(PYTEST_ARGS)
+	@'$(TOOLS)/pytest' $(filter-out %/cluster,$(SUITES)) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: lint-rust lint-python lint-shell ## Check formatting and style
