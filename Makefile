@@ -16,6 +16,9 @@ CLUSTER ?= local
 CLUSTER_NAME ?= demo
 # Where images are pushed for a cluster that is not ours: HOST/PREFIX.
 REGISTRY ?=
+# For the demo on a cluster whose pods do not reach PyPI: a package index, and CIDR:PORT of it.
+INDEX_URL ?=
+EGRESS_ALLOW ?=
 
 STEP := e2e/step
 TARGET := x86_64-unknown-linux-gnu
@@ -32,7 +35,8 @@ help: ## Say what can be made
 
 .PHONY: demo
 demo: images ## Put a cluster up, deploy, and make a remote call with the public client; leaves it up
-	@$(PYTHON) -m rexec_e2e.demo --cluster '$(CLUSTER)' --name '$(CLUSTER_NAME)' --registry '$(REGISTRY)'
+	@$(PYTHON) -m rexec_e2e.demo --cluster '$(CLUSTER)' --name '$(CLUSTER_NAME)' --registry '$(REGISTRY)' \
+	--index-url '$(INDEX_URL)' --egress-allow '$(EGRESS_ALLOW)'
 
 .PHONY: down
 down: ## Take the demo's cluster down

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from . import deploy, images, venvs
-from .cluster import Cluster, CurrentCluster, LocalCluster, wait_for
+from .cluster import Cluster, CurrentCluster, LocalCluster, Network, wait_for
 from .deploy import Deployment
 from .environments import KIND, SYSTEM, condition, conditions_table, report
 from .errors import E2eError
@@ -31,11 +31,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--cluster", choices=["local", "current"], default="local")
     parser.add_argument("--name", default="demo", help="which local cluster")
     parser.add_argument("--registry", default="", help="HOST/PREFIX to push to, for the current cluster")
+    parser.add_argument("--index-url", default="", help="package index, where pods do not reach PyPI")
+    parser.add_argument("--egress-allow", default="", help="CIDR:PORT of that index")
     options = parser.parse_args(arguments)
     start = time.monotonic()
     try:
         cluster: Cluster = LocalCluster(options.name) if options.cluster == "local" else CurrentCluster()
-        demo(cluster, options.registry)
+        given = Network(options.index_url or None, options.egress_allow or None)
+        demo(cluster, options.registry, given)
     except E2eError as error:
         say(f"demo: {error}")
         return 1
@@ -43,12 +46,12 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def demo(cluster: Cluster, registry: str) -> None:
-    """All of it, in order."""
+def demo(cluster: Cluster, registry: str, given: Network) -> None:
+    """All of it, in order; `given` is what the caller says of the network of a cluster that is not ours."""
     if isinstance(cluster, LocalCluster):
         with step(f"local Kubernetes '{cluster.name}'"):
             cluster.tool("up")
-    network = cluster.network()
+    network = cluster.network() if isinstance(cluster, LocalCluster) else given
     flags = [f"--index-url={network.index_url}"] if network.index_url else []
     flags += [f"--egress-allow={network.egress_allow}"] if network.egress_allow else []
     deploy.apply(
