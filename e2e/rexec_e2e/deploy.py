@@ -14,7 +14,7 @@ from .cluster import Cluster, CurrentCluster
 from .environments import SYSTEM
 from .errors import E2eError
 from .paths import OUT, ROOT
-from .steps import say, step
+from .steps import eventually, say, step
 
 DEFAULT = ROOT / "config" / "default"
 
@@ -82,6 +82,9 @@ def delete(cluster: Cluster, deployment: Deployment) -> None:
     """Delete environments first, while the operator can still tell their servers to end, then everything else."""
     with step("delete the environments"):
         cluster.try_kubectl("delete", "rexecenvironments", "--all", "--wait", timeout=300)
+        # The garbage collector deletes their namespaces a moment later.
+        owned = ["namespaces", "-l", "app.kubernetes.io/name=rexec-server,app.kubernetes.io/managed-by=rexec-operator"]
+        eventually("the environments' namespaces are gone", 180, lambda: not (cluster.get(*owned) or {}).get("items"))
     with step("delete operator, gateway and definitions"):
         cluster.kubectl("delete", "-k", str(deployment.overlay), "--ignore-not-found", timeout=300)
 
