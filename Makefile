@@ -67,7 +67,7 @@ lint: lint-rust lint-python lint-shell ## Check formatting and style
 lint-rust:
 	@$(STEP) 'Rust formatting' cargo fmt --all --check
 	@$(STEP) 'Rust lints' cargo clippy --workspace --all-targets --locked -- -D warnings
-	@if command -v cargo-deny >/dev/null; then $(STEP) 'Rust dependencies' cargo deny --log-level error check; \
+	@if command -v cargo-deny >/dev/null; then $(STEP) 'Rust dependencies' cargo deny --log-level error check bans licenses sources; \
 	else echo '    Rust dependencies: not checked, cargo-deny is not installed' >&2; fi
 
 .PHONY: lint-python
