@@ -80,6 +80,11 @@ def measure() -> tuple[list[Row], Mapping[str, Sequence[float]]]:
             WARM_UP=str(WARM_UP),
             PAUSE=str(PAUSE_SECONDS),
         ).ok()
+    _, held, _, wanted, *missing = answer.stdout.split()
+    if held != wanted:
+        raise E2eError(
+            f"the limit would be too low: its Python cannot hold {' '.join(missing)} as the warm parent does"
+        )
     samples: Any = answer.one
     return rows(samples), samples
 
