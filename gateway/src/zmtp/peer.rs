@@ -15,6 +15,9 @@ use super::codec::{CodecError, Decoder, Piece};
 use super::greeting::{self, Command, GREETING_LEN, GreetingError, PeerKind};
 use super::request::{RequestReader, Said};
 
+/// Bytes that may wait to be written before PINGs go unanswered.
+const MOST_UNREAD_FOR_PONGS: usize = 64 * 1024;
+
 /// Longest time until the token is there.
 const OPENING_TIME: Duration = Duration::from_secs(10);
 
@@ -240,7 +243,11 @@ impl Peer {
                         self.kind = Some(kind);
                         return Ok(Some(Heard::Ready));
                     }
-                    Command::Ping(context) => greeting::push_pong(&context, &mut self.outbox),
+                    // A peer that asks and does not read is owed no memory.
+                    Command::Ping(context) if self.outbox.len() < MOST_UNREAD_FOR_PONGS => {
+                        greeting::push_pong(&context, &mut self.outbox);
+                    }
+                    Command::Ping(_) => {}
                     Command::Error => return Err(Gone::Closed.into()),
                     Command::Pong | Command::Other => {}
                 }

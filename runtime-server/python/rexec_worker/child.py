@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Coroutine
-from typing import Any, BinaryIO, Callable, NoReturn
+from typing import Any, BinaryIO, Callable, NoReturn, Optional
 
 import dill  # type: ignore[import-untyped]
 
@@ -61,6 +61,7 @@ def _settle(stdout_fd: int, stderr_fd: int) -> None:
 def _adopt_orphans() -> None:
     """Keeps what this call starts below it, so that all of it can be found, and ended, when the call is over."""
     native.become_subreaper()
+    native.end_with_parent()
 
 
 def _add_user_site() -> None:
@@ -78,17 +79,34 @@ def _warm_up() -> None:
 
 
 def _serve(body: BinaryIO, frames: FrameWriter) -> None:
+    owner = os.getpid()
     try:
         function, arguments, keywords = _load(body)
         value = _call(function, arguments, keywords, frames)
+        _end_copies(owner)
         _finish()
         if value is not _STREAMED:
             outcome.send_value(frames, b"r", b"R", value)
     except BaseException as error:  # noqa: BLE001 - everything the call raises is its outcome, SystemExit too
+        _end_copies(owner, error)
         _finish()
         outcome.fail(frames, error)
     else:
         outcome.succeed(frames)
+
+
+def _end_copies(owner: int, error: Optional[BaseException] = None) -> None:
+    """Ends a process that the function forked and that came back from it: only the call's own process answers for the call."""
+    if os.getpid() == owner:
+        return
+    status = 0
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        traceback.print_exception(type(error), error, error.__traceback__)
+        status = 1
+    output.flush()
+    os._exit(status & 0xFF)
 
 
 def _load(body: BinaryIO) -> Any:

@@ -9,8 +9,9 @@ from rexec_worker.wire import FrameWriter, ValueWriter
 
 # Protocol 5 pickles numpy arrays by a function that numpy 1 does not have; callers may have numpy 1.
 _PROTOCOL = 4
-_MAX_MESSAGE = 64 * 1024
-_MAX_TRACEBACK = 256 * 1024
+# Together within a frame, however many bytes a character becomes in JSON.
+_MAX_MESSAGE = 32 * 1024
+_MAX_TRACEBACK = 64 * 1024
 
 
 class Failure(Exception):
@@ -72,7 +73,7 @@ def _send_failure(frames: FrameWriter, failure: Failure) -> None:
 def _end(frames: FrameWriter, code: str, message: str, error: Optional[BaseException]) -> None:
     content: dict[str, Any] = {"code": code, "message": _shorten(message, _MAX_MESSAGE)}
     if error is not None:
-        content["type"] = _type_name(type(error))
+        content["type"] = _shorten(_type_name(type(error)), 1024)
         content["traceback"] = _shorten(format_traceback(error), _MAX_TRACEBACK)
     frames.json(b"Z", {"state": "failed", "error": content})
 
@@ -83,7 +84,7 @@ def format_traceback(error: BaseException) -> str:
         formatted = traceback.TracebackException.from_exception(error)
         _drop_own_frames(formatted)
         return "".join(formatted.format())
-    except Exception:  # noqa: BLE001 - an exception whose own text cannot be made
+    except BaseException:  # noqa: BLE001 - an exception whose own text cannot be made
         return f"{_type_name(type(error))}: {_text(error)}\n"
 
 
@@ -106,7 +107,7 @@ def _send_exception_object(frames: FrameWriter, error: BaseException) -> None:
         try:
             data = dumps(error)
             pickle.loads(data)
-        except Exception:  # noqa: BLE001, S112 - whatever the exception's own code raises
+        except BaseException:  # noqa: BLE001, S112 - whatever the exception's own code raises, SystemExit too
             continue
         writer = ValueWriter(frames, b"x", b"X")
         writer.write(data)
@@ -135,15 +136,19 @@ def _type_name(kind: type) -> str:
 def _text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - user code
+    except BaseException:  # noqa: BLE001 - user code
         return "(the exception's text cannot be shown: its __str__ fails)"
 
 
 def _exit_code(error: SystemExit) -> str:
-    return "" if error.code is None else repr(error.code)
+    try:
+        return "" if error.code is None else repr(error.code)
+    except BaseException:  # noqa: BLE001 - user code
+        return "an object whose text cannot be shown"
 
 
 def _shorten(text: str, limit: int) -> str:
+    text = text.encode(errors="backslashreplace").decode()  # JSON cannot carry a lone surrogate
     if len(text) <= limit:
         return text
     half = limit // 2

@@ -24,6 +24,11 @@ class Order:
         self._sync = sync
         self._owner = os.getpid()
         self._last: Optional[int] = None
+        # Forked while another thread writes, a copy would find the lock held for ever.
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self.lock = threading.RLock()
 
     def turn_to(self, descriptor: int) -> None:
         """To be called, with the lock held, before a write to ``descriptor``."""

@@ -26,9 +26,8 @@ class FrameWriter:
         self._send([_HEADER.pack(kind, len(payload)), payload])
 
     def json(self, kind: bytes, value: dict[str, Any]) -> None:
-        """Sends ``value`` as the JSON payload of one frame, shortened where it is too long."""
-        payload = json.dumps(value).encode()
-        self.frame(kind, payload)
+        """Sends ``value`` as the JSON payload of one frame."""
+        self.frame(kind, json.dumps(value, ensure_ascii=False).encode())
 
     def _send(self, buffers: list[Buffer]) -> None:
         sent = self._sock.sendmsg(buffers)

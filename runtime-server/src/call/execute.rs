@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ending::{broken, parent_lost, process_ended, stopped};
 use super::output::Output;
@@ -20,6 +20,12 @@ use crate::worker::{ExitStatus, Pool, Spare};
 
 /// Between SIGTERM and SIGKILL; the page's half second.
 const GRACE: Duration = Duration::from_millis(500);
+
+/// What is killed is gone in milliseconds.
+const REAP_LIMIT: Duration = Duration::from_secs(2);
+
+/// A caller that sends nothing for so long keeps its place no longer.
+const BODY_PAUSE: Duration = Duration::from_mins(1);
 
 /// A call that lasts longer gives up the advantage of having both cores to itself.
 const REFILL_AFTER: Duration = Duration::from_millis(25);
@@ -117,7 +123,8 @@ impl Process {
         }
         if tokio::time::timeout(GRACE, &mut self.exited).await.is_err() {
             self.kill();
-            let _ = (&mut self.exited).await;
+            // A parent that is stopped tells nothing, and must not hold up the next call.
+            let _ = tokio::time::timeout(REAP_LIMIT, &mut self.exited).await;
         }
     }
 }
@@ -324,22 +331,32 @@ async fn wait_until(at: Option<Instant>) {
 }
 
 /// Writes the body to the process as it comes. A process that stops reading stops the sender; one that is gone needs no more.
-async fn feed(mut body: CallBody, mut process: OwnedWriteHalf, stop: Stop) {
-    while let Some(part) = body.frame().await {
-        match part {
-            Ok(part) => {
-                if let Ok(data) = part.into_data()
-                    && process.write_all(&data).await.is_err()
-                {
-                    return;
-                }
-            }
-            Err(error) => {
-                stop.because(StopReason::BodyCut(error.to_string()));
-                // Not closed before the process is ended: it would take the cut for the end.
-                std::future::pending::<()>().await;
+async fn feed(body: CallBody, mut process: OwnedWriteHalf, stop: Stop) {
+    if let Err(why) = pass_body(body, &mut process).await {
+        stop.because(StopReason::BodyCut(why));
+        // Not closed before the process is ended: it would take the cut for the end.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// `Err` says why the body did not arrive whole.
+async fn pass_body(mut body: CallBody, process: &mut OwnedWriteHalf) -> Result<(), String> {
+    let mut any = false;
+    loop {
+        let part = timeout(BODY_PAUSE, body.frame())
+            .await
+            .map_err(|_| format!("nothing of it came for {} s", BODY_PAUSE.as_secs()))?;
+        let Some(part) = part else { break };
+        if let Ok(data) = part.map_err(|error| error.to_string())?.into_data() {
+            any |= !data.is_empty();
+            if process.write_all(&data).await.is_err() {
+                return Ok(());
             }
         }
     }
+    if !any {
+        return Err("the body of the request is empty".to_owned());
+    }
     let _ = process.shutdown().await;
+    Ok(())
 }

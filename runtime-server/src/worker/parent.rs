@@ -14,6 +14,9 @@ use super::channel::Channel;
 /// A bare interpreter needs about 0.2 s; modules to preload may need long.
 const WARM_UP_LIMIT: Duration = Duration::from_mins(2);
 
+/// A fork takes milliseconds; on a machine that swaps, seconds.
+pub(super) const FORK_LIMIT: Duration = Duration::from_secs(10);
+
 /// What the parent tells of its Python.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,6 +51,9 @@ pub enum ParentError {
         "the processes that the Python parent forks end before they get a call; their last words are in the log"
     )]
     SparesEnd,
+    /// It does not do what it is asked.
+    #[error("the Python parent process has not forked for {} s: something stopped it", FORK_LIMIT.as_secs())]
+    Silent,
     /// It took too long.
     #[error("the Python parent process was not ready after {} s", WARM_UP_LIMIT.as_secs())]
     Late,

@@ -7,9 +7,10 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::bundle::PythonConfig;
-use super::parent::{Hello, Message, Parent, ParentError};
+use super::parent::{FORK_LIMIT, Hello, Message, Parent, ParentError};
 use super::spare::{ExitStatus, Spare, Unborn, signal_group};
 
 const FIRST_RESTART_DELAY: Duration = Duration::from_millis(50);
@@ -75,16 +76,20 @@ impl Pool {
         }
     }
 
-    /// A spare for one call, as soon as there is one.
+    /// A spare for one call, as soon as there is one. Where the parent dies meanwhile, from the next.
     ///
     /// # Errors
-    /// [`ParentLost`] where the parent died meanwhile.
+    /// [`ParentLost`] where there will be no next one.
     pub async fn take(&self) -> Result<Spare, ParentLost> {
-        let (sender, spare) = oneshot::channel();
-        self.requests
-            .send(Request::Take(sender))
-            .map_err(|_| ParentLost)?;
-        spare.await.map_err(|_| ParentLost)
+        loop {
+            let (sender, spare) = oneshot::channel();
+            self.requests
+                .send(Request::Take(sender))
+                .map_err(|_| ParentLost)?;
+            if let Ok(spare) = spare.await {
+                return Ok(spare);
+            }
+        }
     }
 
     /// Has the next spare made. Not done when one is taken: the fork would keep a core from the call.
@@ -122,6 +127,13 @@ async fn keep_alive(
     }
 }
 
+async fn fork_overdue(oldest: Option<Instant>) {
+    match oldest {
+        Some(asked) => tokio::time::sleep_until(asked + FORK_LIMIT).await,
+        None => std::future::pending().await,
+    }
+}
+
 enum End {
     Closed,
     Lost(ParentError),
@@ -154,6 +166,7 @@ impl Shift {
             return End::Lost(error);
         }
         loop {
+            let oldest = self.unborn.front().map(|unborn| unborn.asked);
             let done = tokio::select! {
                 request = requests.recv() => match request {
                     None => return End::Closed,
@@ -164,6 +177,7 @@ impl Shift {
                     Ok(None) => Err(ParentError::Ended),
                     Err(error) => Err(error),
                 },
+                () = fork_overdue(oldest) => Err(ParentError::Silent),
             };
             if let Err(error) = done {
                 return End::Lost(error);

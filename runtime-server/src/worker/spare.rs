@@ -10,6 +10,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::channel::{Channel, DESCRIPTORS};
 
@@ -72,6 +73,8 @@ pub(crate) fn signal_group(pid: Pid, signal: Signal) {
 
 /// Our ends of a spare whose fork has been asked for.
 pub(super) struct Unborn {
+    /// When it was asked for.
+    pub(super) asked: Instant,
     data: UnixStream,
     sync: UnixStream,
     stdout: Receiver,
@@ -93,6 +96,7 @@ impl Unborn {
         ];
         channel.send(b'F', &descriptors).await?;
         Ok(Self {
+            asked: Instant::now(),
             data,
             sync,
             stdout,
