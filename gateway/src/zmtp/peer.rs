@@ -247,9 +247,8 @@ impl Peer {
                     Command::Ping(context) if self.outbox.len() < MOST_UNREAD_FOR_PONGS => {
                         greeting::push_pong(&context, &mut self.outbox);
                     }
-                    Command::Ping(_) => {}
                     Command::Error => return Err(Gone::Closed.into()),
-                    Command::Pong | Command::Other => {}
+                    Command::Ping(_) | Command::Pong | Command::Other => {}
                 }
             } else if self.kind.is_none() {
                 return Err(GreetingOrGone::Greeting(GreetingError::Command("READY")));
