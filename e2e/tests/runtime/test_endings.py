@@ -64,6 +64,14 @@ def test_exceptions_whose_own_methods_fail_are_still_told(shared: Runtime) -> No
     assert shared.run(shy).code == "exit"
 
 
+def test_all_output_comes_before_an_ending_that_has_no_value(shared: Runtime) -> None:
+    for _ in range(20):  # the pipe and the socket are read in either order
+        for last in ("sys.exit(3)", "raise type('Local', (Exception,), {'__reduce__': None})"):
+            outcome = shared.run(f"import os, sys\nos.write(1, b'x' * 50_000)\n{last}")
+            assert outcome.ending["state"] == "failed"
+            assert len(outcome.stdout) == 50_000
+
+
 def test_an_empty_body_is_no_call(shared: Runtime) -> None:
     assert Call(shared.port, b"").finish().code == "invalid_body"
 

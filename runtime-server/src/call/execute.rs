@@ -169,7 +169,10 @@ impl Execution<'_> {
                     self.process.terminate();
                 }
                 Happening::Exited(status) => return self.conclude(status).await,
-                Happening::Ended(ending) => return self.final_word(ending),
+                Happening::Ended(ending) => {
+                    self.drain_output().await;
+                    return self.final_word(ending);
+                }
                 Happening::GraceOver => self.process.kill(),
             }
         }
