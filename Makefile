@@ -113,11 +113,16 @@ deploy: images ## Push the images to REGISTRY=HOST/PREFIX and apply config/defau
 undeploy: ## Delete what `deploy` applied, and with it every environment
 	@$(PYTHON) -m rexec_e2e.deploy --registry '$(REGISTRY)' delete
 
+.PHONY: bench-build
+bench-build:
+	@RUSTFLAGS='-C target-feature=+crt-static' \
+	$(STEP) 'static programs' cargo build --release --locked --target $(TARGET) $(CRATES) -p rexec-load
+
 .PHONY: bench
-bench: build ## Measure; prints a table and writes target/bench
+bench: bench-build ## Measure; prints a table and writes target/bench
 	@'$(TOOLS)/python' -m bench
 
-bench-%: build
+bench-%: bench-build
 	@'$(TOOLS)/python' -m bench '$*'
 
 .PHONY: clean

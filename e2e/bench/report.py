@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 
@@ -29,6 +29,22 @@ class Row:
 def against_limit(name: str, what: str, unit: str, ours: float, limit: float, goal: float) -> Row:
     """A row that holds when ours is at most `goal` times the limit."""
     return Row(name, what, unit, ours, limit=limit, goal=goal, holds=ours <= goal * limit)
+
+
+def at_most(name: str, what: str, unit: str, ours: float, goal: float) -> Row:
+    """A row that holds when ours is at most `goal`, in the same unit."""
+    return Row(name, what, unit, ours, goal=goal, holds=ours <= goal)
+
+
+def at_least_share(name: str, what: str, unit: str, ours: float, limit: float, goal: float) -> Row:
+    """A row that holds when ours is at least `goal` times the limit: for what is better when it is more."""
+    return Row(name, what, unit, ours, limit=limit, goal=goal, holds=ours >= goal * limit)
+
+
+def all_hold(rows: Sequence[Row]) -> list[Row]:
+    """The rows, the first of which holds only where all do that have a goal."""
+    whole = all(row.holds for row in rows if row.holds is not None)
+    return [replace(rows[0], holds=whole), *rows[1:]]
 
 
 def percentile(samples: Sequence[float], share: float) -> float:

@@ -146,6 +146,11 @@ class Stack:
 
 def start_runtime(python: Path, home: Path, call_port: int, control_port: int, *options: str) -> Server:
     """`rexec-runtime-server serve --insecure-local`, ready for calls; `home` is what calls see as theirs."""
+    return start_signed_runtime(python, home, call_port, control_port, "--insecure-local", *options)
+
+
+def start_signed_runtime(python: Path, home: Path, call_port: int, control_port: int, *options: str) -> Server:
+    """`rexec-runtime-server serve`, ready for calls; `options` say whose signatures it takes."""
     state = home.parent / "state"
     for directory in (home, state, home.parent / "tmp"):
         directory.mkdir(parents=True, exist_ok=True)
@@ -158,7 +163,7 @@ def start_runtime(python: Path, home: Path, call_port: int, control_port: int, *
         "LANG": "C.UTF-8",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    command: list[str | Path] = [paths.binaries() / "rexec-runtime-server", "serve", "--insecure-local"]
+    command: list[str | Path] = [paths.binaries() / "rexec-runtime-server", "serve"]
     command += ["--listen", f"{LOOPBACK}:{call_port}", "--control-listen", f"{LOOPBACK}:{control_port}"]
     command += ["--python", python, "--library", library(), *options]
     server = Server("runtime server", command, home.parent / "runtime.log", environment)

@@ -24,6 +24,7 @@ PINS = {
     "tools": E2E / "requirements.txt",
     "client": E2E / "requirements-client.txt",
     "server": E2E / "requirements-server.txt",
+    "bench": E2E / "requirements-bench.txt",
 }
 
 

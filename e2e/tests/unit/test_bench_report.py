@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.report import Row, against_limit, percentile, table, write
+from bench.report import Row, against_limit, all_hold, at_least_share, at_most, percentile, table, write
 from bench.trivial_call import rows
 from bench.zmtp_echo import whole_request
 
@@ -20,6 +20,22 @@ def test_a_percentile_is_a_sample_that_was_measured() -> None:
 @pytest.mark.parametrize(("ours", "holds"), [(0.8, True), (0.81, False)])
 def test_a_goal_is_a_share_of_the_limit(ours: float, holds: bool) -> None:
     assert against_limit("id", "what", "ms", ours, 1.0, 0.8).holds is holds
+
+
+@pytest.mark.parametrize(("ours", "holds"), [(5.0, True), (5.1, False)])
+def test_a_goal_can_stand_alone(ours: float, holds: bool) -> None:
+    assert at_most("id", "what", "ms", ours, 5).holds is holds
+
+
+@pytest.mark.parametrize(("ours", "holds"), [(50.0, True), (49.9, False)])
+def test_more_can_be_better(ours: float, holds: bool) -> None:
+    assert at_least_share("id", "what", "lines/s", ours, 100, 0.5).holds is holds
+
+
+def test_the_first_row_holds_only_where_all_do() -> None:
+    good, bad, open_ = (at_most("a", "", "ms", 1, 2), at_most("b", "", "ms", 3, 2), Row("c", "", "ms", 1.0))
+    assert [row.holds for row in all_hold([good, open_])] == [True, None]
+    assert [row.holds for row in all_hold([good, bad, open_])] == [False, False, None]
 
 
 def test_the_files_are_what_programs_read(tmp_path: Path) -> None:
