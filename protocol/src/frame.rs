@@ -96,6 +96,19 @@ pub fn header(kind: FrameKind, len: usize) -> [u8; HEADER_LEN] {
     bytes
 }
 
+/// Kind and payload length that a header names.
+///
+/// # Errors
+/// [`FrameError`] where it names a kind or a length that there is not.
+pub fn parse_header(head: [u8; HEADER_LEN]) -> Result<(FrameKind, usize), FrameError> {
+    let kind = FrameKind::try_from(head[0])?;
+    let len = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    if len > MAX_PAYLOAD {
+        return Err(FrameError::TooLong(len));
+    }
+    Ok((kind, len))
+}
+
 /// Appends one frame to `out`; `payload` is at most [`MAX_PAYLOAD`] bytes.
 pub fn encode(kind: FrameKind, payload: &[u8], out: &mut BytesMut) {
     out.reserve(HEADER_LEN + payload.len());
@@ -131,11 +144,7 @@ impl FrameDecoder {
         let Some(head) = self.buffer.first_chunk::<HEADER_LEN>() else {
             return Ok(None);
         };
-        let kind = FrameKind::try_from(head[0])?;
-        let len = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        if len > MAX_PAYLOAD {
-            return Err(FrameError::TooLong(len));
-        }
+        let (kind, len) = parse_header(*head)?;
         if self.buffer.len() < HEADER_LEN + len {
             self.buffer.reserve(HEADER_LEN + len - self.buffer.len());
             return Ok(None);

@@ -38,7 +38,7 @@ def boot():
     package = sys.modules["rexec_worker"] = types.ModuleType("rexec_worker")
     package.__path__ = []
     sys.meta_path.insert(0, Sources)
-    from rexec_worker import bytecode, child, native, outcome, output, parent, wire  # noqa: F401 - none can be found later
+    from rexec_worker import body, bytecode, child, native, outcome, output, parent, wire  # noqa: F401 - none can be found later
 
     sys.meta_path.remove(Sources)
     # What calls see as their own `__main__` must be empty.

@@ -5,6 +5,7 @@ ever imported by the parent. The modules:
 
 * ``parent`` keeps one interpreter warm and forks spares of it;
 * ``child`` is the life of one call's process;
+* ``body`` reads the call's pickles;
 * ``output`` are its standard streams;
 * ``wire`` writes the frames that it answers with;
 * ``outcome`` turns a result or an exception into frames;

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Callable, NoReturn, Optional
 import dill  # type: ignore[import-untyped]
 
 from rexec_worker import bytecode, native, outcome, output
+from rexec_worker.body import BodyReader
 from rexec_worker.wire import FrameWriter
 
 _WARM_UP = dill.dumps((lambda x: x + 1, (1,)))
@@ -31,7 +32,7 @@ def run(data_fd: int, sync_fd: int, stdout_fd: int, stderr_fd: int) -> NoReturn:
         data = socket.socket(fileno=data_fd)
         sync = socket.socket(fileno=sync_fd)
         output.install(sync)
-        body = open(data_fd, "rb", buffering=1 << 16, closefd=False)  # noqa: SIM115 - it lasts as long as the process
+        body = BodyReader(data_fd)
         frames = FrameWriter(data)
         _warm_up()
         if body.peek(1):
@@ -86,7 +87,7 @@ def _serve(body: BinaryIO, frames: FrameWriter) -> None:
         _end_copies(owner)
         _finish()
         if value is not _STREAMED:
-            outcome.send_value(frames, b"r", b"R", value)
+            outcome.send_result(frames, value)
     except BaseException as error:  # noqa: BLE001 - everything the call raises is its outcome, SystemExit too
         _end_copies(owner, error)
         _finish()
@@ -141,7 +142,7 @@ def _call(function: Callable[..., Any], arguments: Any, keywords: Any, frames: F
     value = function(*arguments, **keywords)
     if inspect.isgenerator(value):
         for item in value:
-            outcome.send_value(frames, b"i", b"I", item)
+            outcome.send_item(frames, item)
         return _STREAMED
     if inspect.isasyncgen(value):
         _run_async(_send_async_items(value, frames))
@@ -163,7 +164,7 @@ async def _await(value: Any) -> Any:
 
 async def _send_async_items(items: Any, frames: FrameWriter) -> None:
     async for item in items:
-        outcome.send_value(frames, b"i", b"I", item)
+        outcome.send_item(frames, item)
 
 
 def _finish() -> None:

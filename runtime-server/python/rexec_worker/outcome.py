@@ -24,15 +24,26 @@ class Failure(Exception):
         self.cause = cause
 
 
-def send_value(frames: FrameWriter, part: bytes, last: bytes, value: Any) -> None:
-    """Pickles ``value`` into frames: with ``pickle``, else with ``dill``, else raises ``Failure`` naming the type."""
-    writer = ValueWriter(frames, part, last)
+def send_item(frames: FrameWriter, item: Any) -> None:
+    """Pickles an item of a generator into frames, as ``send_result`` does with a result."""
+    _write_value(ValueWriter(frames, b"i", b"I"), item).finish()
+
+
+def send_result(frames: FrameWriter, value: Any) -> None:
+    """Pickles ``value`` into frames: with ``pickle``, else with ``dill``, else raises ``Failure`` naming the type.
+
+    Its last frame leaves with the ending, which must follow.
+    """
+    _write_value(ValueWriter(frames, b"r", b"R"), value).finish_with_ending()
+
+
+def _write_value(writer: ValueWriter, value: Any) -> ValueWriter:
     try:
         pickle.Pickler(writer, protocol=_PROTOCOL).dump(value)
     except Exception:  # noqa: BLE001 - whatever the value's own code raises
         writer.discard()
         _send_with_dill(writer, value)
-    writer.finish()
+    return writer
 
 
 def _send_with_dill(writer: ValueWriter, value: Any) -> None:
@@ -111,7 +122,7 @@ def _send_exception_object(frames: FrameWriter, error: BaseException) -> None:
             continue
         writer = ValueWriter(frames, b"x", b"X")
         writer.write(data)
-        writer.finish()
+        writer.finish_with_ending()
         return
 
 

@@ -6,7 +6,7 @@ The kinds and the limit are those of the call stream, so that the runtime server
 import json
 import socket
 import struct
-from typing import Any, Union
+from typing import Any, Callable, Union
 
 # What waits in the server for a slow reader is counted in frames: small ones keep its memory small.
 MAX_VALUE_PART = 1 << 18
@@ -20,10 +20,17 @@ class FrameWriter:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
+        self._held: list[Buffer] = []
 
     def frame(self, kind: bytes, payload: Buffer) -> None:
-        """Sends one frame of at most 1 MiB."""
-        self._send([_HEADER.pack(kind, len(payload)), payload])
+        """Sends one frame of at most 1 MiB, behind what is held."""
+        buffers = [*self._held, _HEADER.pack(kind, len(payload)), payload]
+        self._held = []
+        self._send(buffers)
+
+    def hold(self, kind: bytes, payload: Buffer) -> None:
+        """Keeps one frame back until the next one, which follows at once: both go out in one piece and wake the reader once."""
+        self._held += [_HEADER.pack(kind, len(payload)), payload]
 
     def json(self, kind: bytes, value: dict[str, Any]) -> None:
         """Sends ``value`` as the JSON payload of one frame."""
@@ -65,7 +72,14 @@ class ValueWriter:
 
     def finish(self) -> None:
         """Ends the value."""
-        self._frames.frame(self._last, self._pending)
+        self._end(self._frames.frame)
+
+    def finish_with_ending(self) -> None:
+        """Ends the value; its last part leaves with the frame that follows, which is the call's ending."""
+        self._end(self._frames.hold)
+
+    def _end(self, send: Callable[[bytes, Buffer], None]) -> None:
+        send(self._last, self._pending)
         self._pending = bytearray()
         self._begun = False
 

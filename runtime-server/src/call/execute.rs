@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use rexec_protocol::event::Ending;
-use rexec_protocol::frame::{Frame, FrameDecoder, FrameKind};
+use rexec_protocol::frame::{Frame, FrameError, FrameKind};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ending::{broken, parent_lost, process_ended, stopped};
+use super::frames::FrameReader;
 use super::output::Output;
 use super::stop::{Stop, StopReason};
 use super::stream::EventSink;
@@ -51,8 +52,7 @@ pub(super) async fn execute(
             term_sent: None,
             killed: false,
         },
-        data: data_in,
-        decoder: FrameDecoder::default(),
+        frames: FrameReader::new(data_in),
         sync: spare.sync,
         stdout: Output::new(FrameKind::Stdout, spare.stdout),
         stderr: Output::new(FrameKind::Stderr, spare.stderr),
@@ -131,8 +131,7 @@ impl Process {
 
 struct Execution<'a> {
     process: Process,
-    data: OwnedReadHalf,
-    decoder: FrameDecoder,
+    frames: FrameReader,
     sync: UnixStream,
     stdout: Output,
     stderr: Output,
@@ -187,7 +186,7 @@ impl Execution<'_> {
             reason = self.stop.wait(), if !told => Happening::Told(reason),
             () = self.sink.closed(), if !told => Happening::Told(StopReason::Abandoned),
             limit = expire(deadline), if !told => Happening::Told(StopReason::Deadline(limit)),
-            happening = next_frame(&mut self.data, &mut self.decoder) => happening,
+            frame = self.frames.next() => understand(frame),
             // Its end says nothing: the exit of the process is on the way.
             Ok(_) = self.sync.read_exact(&mut barrier) => Happening::Barrier,
             frame = self.stdout.next() => Happening::Frame(frame),
@@ -236,12 +235,15 @@ impl Execution<'_> {
     /// The process ended without a word: what it had written comes first, then why it ended.
     async fn conclude(&mut self, status: Result<ExitStatus, oneshot::error::RecvError>) -> Ending {
         loop {
-            match take_frame(&self.data, &mut self.decoder) {
-                Some(Happening::Frame(frame)) => self.pass_on(frame).await,
-                Some(Happening::Ended(ending)) => {
+            let Some(frame) = self.frames.take().transpose() else {
+                break;
+            };
+            match understand(frame) {
+                Happening::Ended(ending) => {
                     self.drain_output().await;
                     return self.final_word(ending);
                 }
+                Happening::Frame(frame) => self.pass_on(frame).await,
                 _ => break,
             }
         }
@@ -262,41 +264,11 @@ impl Execution<'_> {
     }
 }
 
-async fn next_frame(data: &mut OwnedReadHalf, decoder: &mut FrameDecoder) -> Happening {
-    loop {
-        if let Some(happening) = decoded(decoder) {
-            return happening;
-        }
-        match data.read_buf(decoder.buffer_mut()).await {
-            Ok(count) if count > 0 => {}
-            // Its exit is on the way, and says more.
-            Ok(_) | Err(_) => return std::future::pending().await,
-        }
-    }
-}
-
-/// The next frame of a process that is gone: what is in the socket already.
-fn take_frame(data: &OwnedReadHalf, decoder: &mut FrameDecoder) -> Option<Happening> {
-    loop {
-        if let Some(happening) = decoded(decoder) {
-            return Some(happening);
-        }
-        match data.try_read_buf(decoder.buffer_mut()) {
-            Ok(count) if count > 0 => {}
-            Ok(_) | Err(_) => return None,
-        }
-    }
-}
-
-fn decoded(decoder: &mut FrameDecoder) -> Option<Happening> {
-    match decoder.next_frame() {
-        Ok(Some(frame)) => Some(understand(frame)),
-        Ok(None) => None,
-        Err(error) => Some(Happening::Ended(broken(&error.to_string()))),
-    }
-}
-
-fn understand(frame: Frame) -> Happening {
+fn understand(frame: Result<Frame, FrameError>) -> Happening {
+    let frame = match frame {
+        Ok(frame) => frame,
+        Err(error) => return Happening::Ended(broken(&error.to_string())),
+    };
     match frame.kind {
         FrameKind::ItemPart
         | FrameKind::Item

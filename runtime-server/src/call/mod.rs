@@ -4,6 +4,7 @@ pub mod admission;
 mod calls;
 mod ending;
 mod execute;
+mod frames;
 mod output;
 mod queue;
 mod stop;

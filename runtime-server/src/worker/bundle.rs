@@ -10,7 +10,8 @@ pub(super) const BOOT: &str = include_str!("../../python/boot.py");
 /// Prints the installed distributions as JSON.
 pub(super) const INSTALLED: &str = include_str!("../../python/installed.py");
 
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 8] = [
+    ("body", include_str!("../../python/rexec_worker/body.py")),
     ("bytecode", include_str!("../../python/rexec_worker/bytecode.py")),
     ("child", include_str!("../../python/rexec_worker/child.py")),
     ("native", include_str!("../../python/rexec_worker/native.py")),

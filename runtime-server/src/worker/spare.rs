@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -13,6 +14,9 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::channel::{Channel, DESCRIPTORS};
+
+/// So that large values keep both sides busy; the kernel gives less where it allows less.
+const DATA_BUFFER: usize = 1 << 20;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,9 @@ impl Unborn {
     /// Asks the parent at the other end of `channel` for a fork.
     pub(super) async fn request(channel: &Channel) -> io::Result<Self> {
         let (data, their_data) = socket_pair()?;
+        for end in [data.as_fd(), their_data.as_fd()] {
+            set_socket_send_buffer_size(end, DATA_BUFFER)?;
+        }
         let (sync, their_sync) = socket_pair()?;
         let (stdout, their_stdout) = output_pipe()?;
         let (stderr, their_stderr) = output_pipe()?;
