@@ -1,15 +1,14 @@
 """The life of one call's process: forked ahead of the call, it waits for the pickles, runs the function, answers, and ends."""
 
+import _signal
 import atexit
 import inspect
-import io
 import os
-import pickle
-import signal
 import socket
 import sys
 import threading
 import traceback
+import types
 from collections.abc import Coroutine
 from typing import Any, BinaryIO, Callable, NoReturn, Optional
 
@@ -19,7 +18,6 @@ from rexec_worker import bytecode, native, outcome, output
 from rexec_worker.body import BodyReader
 from rexec_worker.wire import FrameWriter
 
-_WARM_UP = dill.dumps((lambda x: x + 1, (1,)))
 _STREAMED = object()
 
 
@@ -34,7 +32,7 @@ def run(data_fd: int, sync_fd: int, stdout_fd: int, stderr_fd: int) -> NoReturn:
         output.install(sync)
         body = BodyReader(data_fd)
         frames = FrameWriter(data)
-        _warm_up()
+        _rehearse()
         if body.peek(1):
             _serve(body, frames)
             # The runtime server ends this process when it has the result: its exit would keep a core from the reader.
@@ -54,8 +52,9 @@ def _settle(stdout_fd: int, stderr_fd: int) -> None:
     for source, target in ((null, 0), (stdout_fd, 1), (stderr_fd, 2)):
         os.dup2(source, target)
         os.close(source)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # By the module below `signal`, whose own functions look up an enumeration for each number.
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _add_user_site()
 
 
@@ -73,10 +72,27 @@ def _add_user_site() -> None:
         sys.path.insert(max(len(sys.path) - 1, 0), path)
 
 
-def _warm_up() -> None:
-    """Touches once what the call will touch, so that the pages are this process's own before the call comes."""
-    function, arguments = dill.Unpickler(io.BytesIO(_WARM_UP)).load()
-    pickle.dumps(function(*arguments), protocol=4)
+def _sample_call() -> bytes:
+    """The body of a call as clients send it: the namespace of such a function is `__main__`."""
+    function = types.FunctionType((lambda: 1).__code__, sys.modules["__main__"].__dict__)
+    function.__module__ = "__main__"
+    return bytes(dill.dumps(function) + dill.dumps(()))
+
+
+_SAMPLE_CALL = _sample_call()
+
+
+def _rehearse() -> None:
+    """Serves a call that nobody made, so that the pages which a call writes to are this process's own before it comes."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(_SAMPLE_CALL)
+        theirs.shutdown(socket.SHUT_WR)
+        frames = FrameWriter(ours)
+        function, arguments, keywords = _load(BodyReader(ours.fileno()))
+        outcome.send_result(frames, _call(function, arguments, keywords, frames))
+        outcome.succeed(frames)
+    _flush()
 
 
 def _serve(body: BinaryIO, frames: FrameWriter) -> None:
@@ -172,5 +188,9 @@ def _finish() -> None:
     if threading.active_count() > 1:
         threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+    _flush()
+
+
+def _flush() -> None:
     output.flush()
     native.flush_c_streams()

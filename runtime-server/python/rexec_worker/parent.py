@@ -116,10 +116,7 @@ class Parent:
         A running call is the reaper of its own orphans, so whatever is a child of this process and no fork of it belonged to a call that is
         over. Their own children come here when they die, which is another SIGCHLD.
         """
-        with open("/proc/thread-self/children") as file:
-            children = file.read().split()
-        for child_pid in children:
-            pid = int(child_pid)
+        for pid in native.children():
             if pid not in self._forks:
                 os.kill(pid, signal.SIGKILL)
 

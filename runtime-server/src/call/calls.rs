@@ -322,8 +322,9 @@ impl Running {
     async fn hand_over(&self, ending: &Ending, finished: Finished) {
         let mut sending = pin!(self.send_ending(ending));
         let sent = timeout(HANDOVER, &mut sending).await.is_ok();
-        finished.clear_away().await;
+        // Beside the exit of this process: the next call may be here already.
         self.calls.pool.refill();
+        finished.clear_away().await;
         self.calls.forget(&self.id);
         if !sent {
             sending.await;

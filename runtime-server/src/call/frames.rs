@@ -7,7 +7,8 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use rexec_protocol::frame::{Frame, FrameError, FrameKind, HEADER_LEN, parse_header};
 use tokio::net::unix::OwnedReadHalf;
 
-/// Room for frames that are read together.
+/// Room for frames that are read together: little at first, since most calls send little.
+const FIRST_READ_AHEAD: usize = 4 * 1024;
 const READ_AHEAD: usize = 64 * 1024;
 
 /// Payloads from this size on have a buffer of their own.
@@ -35,7 +36,7 @@ impl FrameReader {
     pub(super) fn new(socket: OwnedReadHalf) -> Self {
         Self {
             socket,
-            ahead: BytesMut::with_capacity(READ_AHEAD),
+            ahead: BytesMut::with_capacity(FIRST_READ_AHEAD),
             large: None,
             pool: Arc::default(),
         }

@@ -22,7 +22,7 @@ impl Output {
         Self {
             kind,
             pipe,
-            buffer: vec![0; CHUNK],
+            buffer: Vec::new(),
             open: true,
         }
     }
@@ -30,18 +30,23 @@ impl Output {
     /// The next output, as soon as there is some. Never ends: a closed pipe has none.
     pub(super) async fn next(&mut self) -> Frame {
         while self.open {
-            match self
-                .pipe
-                .readable()
-                .await
-                .and_then(|()| self.pipe.try_read(&mut self.buffer))
-            {
+            let received = match self.pipe.readable().await {
+                Ok(()) => self.receive(),
+                Err(error) => Err(error),
+            };
+            match received {
                 Ok(count) if count > 0 => return self.frame(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Ok(_) | Err(_) => self.open = false,
             }
         }
         std::future::pending().await
+    }
+
+    /// The buffer is made for the first output: most short calls have none.
+    fn receive(&mut self) -> io::Result<usize> {
+        self.buffer.resize(CHUNK, 0);
+        self.pipe.try_read(&mut self.buffer)
     }
 
     /// What is in the pipe at this moment, not what a writer that does not stop adds meanwhile.
@@ -61,6 +66,7 @@ impl Output {
 
     /// Asks the pipe itself: the event loop may not have been told yet of what is in it.
     fn take(&mut self, most: usize) -> Option<Frame> {
+        self.buffer.resize(CHUNK, 0);
         match rustix::io::read(&self.pipe, &mut self.buffer[..most]) {
             Ok(count) if count > 0 => Some(self.frame(count)),
             Err(Errno::AGAIN | Errno::INTR) => None,
