@@ -99,13 +99,14 @@ class Outcome:
         return str(self.ending["error"]["message"])
 
 
-def request(port: int, method: str, path: str) -> tuple[int, Any]:
-    """Status and JSON body of a request without a body."""
+def request(port: int, method: str, path: str, content: object = None) -> tuple[int, Any]:
+    """Status and JSON body of a request; `content` is its JSON body, bytes as they are."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    sent = content if content is None or isinstance(content, bytes) else json.dumps(content)
     try:
-        connection.request(method, path)
+        connection.request(method, path, sent)
         response = connection.getresponse()
-        content = response.read()
-        return response.status, json.loads(content) if content else None
+        answer = response.read()
+        return response.status, json.loads(answer) if answer else None
     finally:
         connection.close()

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::CallErrorCode;
+
 /// Where a call stands. `Queued` and `Running` go on; each other one is an ending, and a call has one and only one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -29,7 +31,7 @@ impl CallState {
     }
 }
 
-/// One call as `GET /v1/calls/{id}` shows it.
+/// One call as `GET /v1/calls/{id}` shows it; one that has ended is remembered for a while.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallSummary {
@@ -40,8 +42,11 @@ pub struct CallSummary {
     /// Calls before it, while queued: 1 means next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<usize>,
-    /// Milliseconds since the call was admitted.
+    /// Milliseconds since the call was admitted, or, of one that has ended, from then to its end.
     pub age_ms: u64,
+    /// Why it ended, in every ending but `succeeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CallErrorCode>,
 }
 
 /// Answer of `GET /v1/calls`: calls that run or wait, in the order in which they start.

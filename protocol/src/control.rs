@@ -14,9 +14,22 @@ pub struct Activity {
     pub idle_ms: u64,
     /// Opaque mark of this idle period, for `ifIdleSince` of a drain.
     pub idle_since: String,
+    /// Whether new calls are refused because of a drain, or because the server is about to exit.
+    #[serde(default)]
+    pub draining: bool,
 }
 
-/// Body of `POST /drain`.
+/// Answer of `GET /installed`: what the environment's Python has, for the lock of later starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Installed {
+    /// `name==version`, names normalised (PEP 503), sorted.
+    pub lines: Vec<String>,
+    /// SHA-256 of the lines, each with its line feed, as lower-case hex: [`crate::info::RuntimeInfo::installed_hash`].
+    pub hash: String,
+}
+
+/// Body of `POST /drain`: new and waiting calls are sent back, running ones have so many seconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainRequest {
@@ -26,7 +39,7 @@ pub struct DrainRequest {
     /// The runtime's own [`Activity::idle_since`]: refused where a call came in meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_idle_since: Option<String>,
-    /// Seconds that running calls still have; 0 ends them at once.
+    /// Seconds that running calls still have, counted from the first request of a drain that goes on; 0 ends them at once.
     pub call_seconds: u32,
     /// Seconds until the drain is forgotten unless it is renewed.
     pub ttl_seconds: u32,
@@ -35,7 +48,7 @@ pub struct DrainRequest {
     pub reason: Option<String>,
 }
 
-/// Answer of `POST /drain`: calls that still run.
+/// Answer of `POST /drain`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainAnswer {

@@ -39,6 +39,10 @@ pub enum RefusalCode {
     InvalidRequest,
     /// A call with this id is already known.
     CallIdInUse,
+    /// A request to drain that is meant for another pod.
+    PodMismatch,
+    /// A request to drain an idle server that is not, or no longer, idle.
+    NotIdle,
     /// No such call or route.
     NotFound,
     /// The route exists, the method does not.
@@ -62,7 +66,7 @@ impl RefusalCode {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::MethodNotAllowed => 405,
-            Self::CallIdInUse | Self::PythonMismatch => 409,
+            Self::CallIdInUse | Self::PythonMismatch | Self::PodMismatch | Self::NotIdle => 409,
             Self::TooLarge => 413,
             Self::UnsupportedMediaType => 415,
             Self::QueueFull => 429,

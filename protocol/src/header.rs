@@ -9,6 +9,9 @@ pub const PYTHON_VERSION: &str = "rexec-python-version";
 /// Seconds (decimal, greater than 0) from the start of the call to its deadline.
 pub const TIMEOUT: &str = "rexec-timeout-seconds";
 
+/// What becomes of a call whose caller's connection closes: `cancel` (default) or `continue`.
+pub const ON_DISCONNECT: &str = "rexec-on-disconnect";
+
 /// Body of a call: the pickle of the function, then the pickle of the tuple of positional arguments, then, optionally, the pickle
 /// of the dict of keyword arguments. A pickle ends itself, so nothing stands between them.
 pub const MEDIA_TYPE_CALL: &str = "application/vnd.rexec.call";

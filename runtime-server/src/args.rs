@@ -1,7 +1,9 @@
 //! Command line; every flag of `serve` is an environment variable too.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
@@ -101,7 +103,68 @@ pub struct ServeArgs {
     /// Calls that may wait.
     #[arg(long, env = "REXEC_MAX_QUEUED", default_value_t = 100)]
     pub max_queued: usize,
+    /// Seconds from the start of a call to its deadline, where its caller names none.
+    #[arg(long, env = "REXEC_DEFAULT_TIMEOUT", value_name = "SECONDS", value_parser = seconds)]
+    pub default_timeout: Option<Duration>,
+    /// Seconds that running calls have after SIGTERM.
+    #[arg(long, env = "REXEC_DRAIN_TIMEOUT", value_name = "SECONDS", value_parser = seconds, default_value = "0")]
+    pub drain_timeout: Duration,
+    /// Variables for Python alone: a JSON object of strings.
+    #[arg(long, env = "REXEC_PYTHON_ENV", value_name = "JSON", value_parser = variables, hide_env_values = true)]
+    pub python_env: Option<Variables>,
     /// For a laptop: no tokens, and loopback addresses only.
     #[arg(long, env = "REXEC_INSECURE_LOCAL")]
     pub insecure_local: bool,
+}
+
+/// Environment variables by name.
+pub type Variables = BTreeMap<String, String>;
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "it must be a number of seconds, 0 or more".to_owned())
+}
+
+fn variables(json: &str) -> Result<Variables, String> {
+    let variables: Variables = serde_json::from_str(json)
+        .map_err(|error| format!("it must be a JSON object of strings: {error}"))?;
+    match variables.iter().find(|(name, value)| !is_variable(name, value)) {
+        Some((name, _)) => Err(format!("{name:?} cannot be set as an environment variable")),
+        None => Ok(variables),
+    }
+}
+
+fn is_variable(name: &str, value: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_a_json_object_of_strings() {
+        let parsed = variables(r#"{"A": "1", "B": "a=b"}"#).expect("variables");
+        assert_eq!(parsed["B"], "a=b");
+        for odd in [
+            r#"{"A": 1}"#,
+            "[]",
+            "A=1",
+            r#"{"": "x"}"#,
+            r#"{"A=B": "x"}"#,
+            r#"{"A": "\u0000"}"#,
+        ] {
+            assert!(variables(odd).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn times_are_seconds() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        for odd in ["-1", "NaN", "soon", ""] {
+            assert!(seconds(odd).is_err(), "{odd}");
+        }
+    }
 }

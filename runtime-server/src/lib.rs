@@ -10,6 +10,7 @@ pub mod call;
 pub mod copy;
 pub mod install;
 pub mod keys;
+pub mod metrics;
 pub mod serve;
 pub mod worker;
 

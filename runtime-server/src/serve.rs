@@ -19,6 +19,7 @@ use crate::api::{self, Server};
 use crate::args::ServeArgs;
 use crate::call::{Calls, Limits};
 use crate::keys::{Authority, KeysError};
+use crate::metrics::Metrics;
 use crate::worker::{Pool, PythonConfig};
 
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);
@@ -52,12 +53,15 @@ pub enum ServeError {
         "--environment-uid is needed: tokens are made for one environment (or use --insecure-local on a laptop)"
     )]
     NoEnvironment,
+    /// Python cannot be what it should.
+    #[error("{0}")]
+    Python(String),
     /// A call of the operating system failed.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM, which lets running calls end in their time, or SIGINT, which does not.
 ///
 /// One thread: a call's way through this process is a few wake-ups, and another thread would only move them between cores.
 pub fn run(args: ServeArgs) -> Result<(), ServeError> {
@@ -78,19 +82,24 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
         library: args.library,
         pycache: args.pycache,
         preload: args.preload,
+        env: args.python_env.unwrap_or_default(),
     };
     let pool = Pool::start(python.clone());
     let limits = Limits {
         max_concurrent: args.max_concurrent,
         max_queued: args.max_queued,
     };
-    let calls = Calls::new(pool.clone(), limits);
+    let metrics = Arc::<Metrics>::default();
+    let calls = Calls::new(pool.clone(), limits, Arc::clone(&metrics));
     let server = Arc::new(Server {
         authority,
         calls: calls.clone(),
-        pool,
+        metrics,
+        pool: pool.clone(),
         python,
         environment_uid: args.environment_uid,
+        pod_uid: args.pod_uid,
+        default_timeout: args.default_timeout,
     });
 
     let connections = TaskTracker::new();
@@ -106,11 +115,27 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     ));
     tracing::info!(calls = %args.listen, control = %args.control_listen, "serving");
 
-    wait_for_stop().await?;
-    calls.stop_all(STOP_REASON);
-    calls.all_ended().await;
+    tokio::select! {
+        stopped = stop_signals(&calls, args.drain_timeout) => stopped?,
+        why = pool.unusable() => return Err(ServeError::Python(why)),
+    }
     connections.close();
     let _ = tokio::time::timeout(FLUSH_LIMIT, connections.wait()).await;
+    Ok(())
+}
+
+/// Waits to be stopped, and then for the calls to end. SIGTERM leaves running ones `call_time`; SIGINT, a person's Ctrl-C, ends them at once.
+async fn stop_signals(calls: &Calls, call_time: Duration) -> io::Result<()> {
+    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = term.recv() => calls.drain_for_good(STOP_REASON, call_time),
+        _ = int.recv() => calls.drain_for_good(STOP_REASON, Duration::ZERO),
+    }
+    tokio::select! {
+        () = calls.all_ended() => return Ok(()),
+        _ = int.recv() => calls.drain_for_good(STOP_REASON, Duration::ZERO),
+    }
+    calls.all_ended().await;
     Ok(())
 }
 
@@ -140,15 +165,6 @@ async fn reap(mut child_died: Signal) {
     while child_died.recv().await.is_some() {
         while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
     }
-}
-
-async fn wait_for_stop() -> io::Result<()> {
-    let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = int.recv() => {}
-    }
-    Ok(())
 }
 
 async fn accept(listener: TcpListener, routes: Router, connections: TaskTracker) {

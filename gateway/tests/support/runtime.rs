@@ -105,6 +105,7 @@ async fn list(State(doors): State<Doors>) -> Json<CallList> {
         state: CallState::Running,
         position: None,
         age_ms: 0,
+        error: None,
     };
     Json(CallList {
         calls: doors.ids.lock().unwrap().iter().map(shown).collect(),

@@ -1,9 +1,10 @@
 """The warm parent: an interpreter that holds what a call needs and forks it, and never runs user code.
 
 It speaks with the runtime server over a stream socket, its standard input. To it: the byte ``F`` with four descriptors
-(data, sync, standard output, standard error) asks for a fork. From it come JSON lines: ``{"hello": …}`` once it is warm,
-``{"forked": pid}`` for each ``F`` in order, ``{"exited": pid, "status": wait status}`` for each fork that ended, when all
-that it left behind is gone.
+(data, sync, standard output, standard error) asks for a fork, the byte ``P`` for a sign of life. From it come JSON lines:
+``{"hello": …}`` once it is warm, or ``{"failed": module, "error": …}`` where a module to preload cannot be imported;
+``{"forked": pid}`` for each ``F`` in order, ``{"alive": true}`` for each ``P``, ``{"exited": pid, "status": wait status}`` for
+each fork that ended, when all that it left behind is gone.
 """
 
 import gc
@@ -24,17 +25,29 @@ _DESCRIPTORS = 4
 
 def main(control: socket.socket, config: dict[str, Any]) -> None:
     """Serves fork requests from ``control`` until it is closed."""
-    preload(config.get("preload", []))
-    Parent(control).serve()
-
-
-def preload(modules: list[str]) -> None:
-    """Imports what a call needs, then ``modules``."""
     from rexec_worker import bytecode
 
     bytecode.install()
+    failure = preload(config.get("preload", []))
+    if failure:
+        say(control, failure)
+    else:
+        Parent(control).serve()
+
+
+def preload(modules: list[str]) -> dict[str, Any]:
+    """Imports ``modules``; tells of the first that cannot be imported."""
     for module in modules:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except BaseException as error:  # noqa: BLE001 - whatever a module does while it is imported, SystemExit too
+            return {"failed": module, "error": f"{type(error).__name__}: {error}"[:1000]}
+    return {}
+
+
+def say(control: socket.socket, message: dict[str, Any]) -> None:
+    """Sends one line to the runtime server."""
+    control.sendall(json.dumps(message).encode() + b"\n")
 
 
 class Parent:
@@ -73,6 +86,8 @@ class Parent:
             return False
         if request == b"F" and len(descriptors) == _DESCRIPTORS:
             self._fork(descriptors)
+        elif request == b"P":
+            self._say({"alive": True})
         return True
 
     def _fork(self, descriptors: list[int]) -> None:
@@ -121,7 +136,7 @@ class Parent:
                 os.kill(pid, signal.SIGKILL)
 
     def _say(self, message: dict[str, Any]) -> None:
-        self._control.sendall(json.dumps(message).encode() + b"\n")
+        say(self._control, message)
 
 
 def hello() -> dict[str, Any]:

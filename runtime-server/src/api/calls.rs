@@ -16,17 +16,29 @@ use uuid::Uuid;
 
 use super::Server;
 use super::refusal::Refusal;
-use crate::call::{StreamFormat, admission};
+use crate::call::admission::{self, Terms};
+use crate::call::{NewCall, StreamFormat};
 
 /// Admits a call on its headers and answers at once with the stream of its events; the body is read at the call's turn.
 pub(super) async fn submit(State(server): State<Arc<Server>>, request: Request) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    server.check(&head.headers, Scope::Call)?;
-    let python = server.pool.hello().ok_or_else(not_warm)?;
-    let call = admission::admit(&head.headers, &python.version, || Uuid::now_v7().to_string())?;
-    let (id, format) = (call.id.clone(), call.format);
-    let events = server.calls.submit(call, body)?.head_start().await;
+    let admitted = admit(&server, &head.headers).and_then(|call| {
+        let (id, format) = (call.id.clone(), call.format);
+        Ok((id, format, server.calls.submit(call, body)?))
+    });
+    let (id, format, events) = admitted.inspect_err(|error| server.metrics.count_refusal(error.code))?;
+    let events = events.head_start().await;
     Ok(stream_response(&id, format, Body::from_stream(events)))
+}
+
+fn admit(server: &Server, headers: &HeaderMap) -> Result<NewCall, ApiError> {
+    server.check(headers, Scope::Call)?;
+    let python = server.pool.hello().ok_or_else(not_warm)?;
+    let terms = Terms {
+        python: &python.version,
+        default_timeout: server.default_timeout,
+    };
+    admission::admit(headers, &terms, || Uuid::now_v7().to_string())
 }
 
 fn not_warm() -> ApiError {
@@ -59,7 +71,7 @@ pub(super) async fn list(
     Ok(Json(server.calls.list()))
 }
 
-/// One call.
+/// One call that runs, waits, or ended not long ago.
 pub(super) async fn show(
     State(server): State<Arc<Server>>,
     Path(id): Path<String>,

@@ -1,4 +1,4 @@
-//! `/v1/info`: what this server is.
+//! `/v1/info`, and on the control port `/info` and `/installed`: what this server is.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use rexec_protocol::PROTOCOL_VERSION;
+use rexec_protocol::control::Installed;
 use rexec_protocol::error::{ApiError, RefusalCode};
 use rexec_protocol::info::{PythonInfo, RuntimeInfo};
 use rexec_protocol::token::Scope;
@@ -14,6 +15,7 @@ use super::Server;
 use super::refusal::Refusal;
 use crate::worker::{installed_hash, installed_set};
 
+/// The server and its Python, as soon as that is warm.
 pub(super) async fn show(
     State(server): State<Arc<Server>>,
     headers: HeaderMap,
@@ -22,12 +24,7 @@ pub(super) async fn show(
         .check(&headers, Scope::Call)
         .or_else(|_| server.check(&headers, Scope::Observe))?;
     let python = server.pool.warm().await;
-    let installed = installed_set(&server.python).await.map_err(|error| {
-        ApiError::new(
-            RefusalCode::Internal,
-            format!("cannot list the installed packages: {error}"),
-        )
-    })?;
+    let installed = list_installed(&server).await?;
     Ok(Json(RuntimeInfo {
         protocol: PROTOCOL_VERSION,
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -37,6 +34,27 @@ pub(super) async fn show(
             implementation: python.implementation.clone(),
             highest_pickle_protocol: python.highest_pickle_protocol,
         },
-        installed_hash: installed_hash(&installed),
+        installed_hash: installed.hash,
     }))
+}
+
+/// The exact set of packages.
+pub(super) async fn installed(
+    State(server): State<Arc<Server>>,
+    headers: HeaderMap,
+) -> Result<Json<Installed>, Refusal> {
+    server.check(&headers, Scope::Observe)?;
+    Ok(Json(list_installed(&server).await?))
+}
+
+/// Asked each time: a call may have installed something.
+async fn list_installed(server: &Server) -> Result<Installed, ApiError> {
+    let lines = installed_set(&server.python).await.map_err(|error| {
+        ApiError::new(
+            RefusalCode::Internal,
+            format!("cannot list the installed packages: {error}"),
+        )
+    })?;
+    let hash = installed_hash(&lines);
+    Ok(Installed { lines, hash })
 }

@@ -6,26 +6,37 @@ use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use rexec_protocol::call::is_valid_call_id;
 use rexec_protocol::error::{ApiError, RefusalCode};
-use rexec_protocol::header::{CALL_ID, MEDIA_TYPE_CALL, MEDIA_TYPE_NDJSON, PYTHON_VERSION, TIMEOUT};
+use rexec_protocol::header::{
+    CALL_ID, MEDIA_TYPE_CALL, MEDIA_TYPE_NDJSON, ON_DISCONNECT, PYTHON_VERSION, TIMEOUT,
+};
 
-use super::calls::NewCall;
+use super::calls::{NewCall, OnDisconnect};
 use super::stream::StreamFormat;
 
-/// What the headers of a call say, checked against the server's Python (`X.Y.Z`). `fresh_id` is used where the caller chose none.
+/// What a call is held against, and what it gets where its headers are silent.
+pub struct Terms<'a> {
+    /// The server's Python, `X.Y.Z`.
+    pub python: &'a str,
+    /// From the start of a call to its deadline.
+    pub default_timeout: Option<Duration>,
+}
+
+/// What the headers of a call say, checked against `terms`. `fresh_id` is used where the caller chose no id.
 ///
 /// # Errors
 /// A refusal that names the header, what is wrong with it, and what to do.
 pub fn admit(
     headers: &HeaderMap,
-    server_python: &str,
+    terms: &Terms<'_>,
     fresh_id: impl FnOnce() -> String,
 ) -> Result<NewCall, ApiError> {
     check_media_type(headers)?;
-    check_python(headers, server_python)?;
+    check_python(headers, terms.python)?;
     Ok(NewCall {
         id: call_id(headers, fresh_id)?,
-        timeout: time_limit(headers)?,
+        timeout: time_limit(headers)?.or(terms.default_timeout),
         format: stream_format(headers),
+        on_disconnect: on_disconnect(headers)?,
     })
 }
 
@@ -118,6 +129,16 @@ fn time_limit(headers: &HeaderMap) -> Result<Option<Duration>, ApiError> {
         })
 }
 
+fn on_disconnect(headers: &HeaderMap) -> Result<OnDisconnect, ApiError> {
+    match text(headers, ON_DISCONNECT)? {
+        None | Some("cancel") => Ok(OnDisconnect::Cancel),
+        Some("continue") => Ok(OnDisconnect::Continue),
+        Some(other) => Err(invalid(format!(
+            "the header {ON_DISCONNECT} is cancel or continue, not {other:?}"
+        ))),
+    }
+}
+
 fn stream_format(headers: &HeaderMap) -> StreamFormat {
     let wants_lines = headers
         .get_all(ACCEPT)
@@ -143,7 +164,16 @@ mod tests {
     use super::*;
     use http::{HeaderName, HeaderValue};
 
+    const TERMS: Terms<'_> = Terms {
+        python: "3.11.7",
+        default_timeout: None,
+    };
+
     fn judge(headers: &[(&'static str, &str)]) -> Result<NewCall, ApiError> {
+        judge_on(&TERMS, headers)
+    }
+
+    fn judge_on(terms: &Terms<'_>, headers: &[(&'static str, &str)]) -> Result<NewCall, ApiError> {
         let mut map = HeaderMap::new();
         map.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE_CALL));
         for (name, value) in headers {
@@ -152,7 +182,7 @@ mod tests {
                 HeaderValue::from_bytes(value.as_bytes()).expect("a value"),
             );
         }
-        admit(&map, "3.11.7", || "fresh".to_owned())
+        admit(&map, terms, || "fresh".to_owned())
     }
 
     fn refusal(headers: &[(&'static str, &str)]) -> ApiError {
@@ -198,6 +228,38 @@ mod tests {
                 "{odd:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_call_that_names_no_deadline_has_the_default_one() {
+        let terms = Terms {
+            default_timeout: Some(Duration::from_secs(5)),
+            ..TERMS
+        };
+        let timeout = |headers: &[(&'static str, &str)]| judge_on(&terms, headers).expect("admitted").timeout;
+        assert_eq!(timeout(&[]), Some(Duration::from_secs(5)));
+        assert_eq!(
+            timeout(&[("rexec-timeout-seconds", "60")]),
+            Some(Duration::from_mins(1))
+        );
+    }
+
+    #[test]
+    fn a_caller_that_goes_cancels_its_call_unless_it_says_otherwise() {
+        let policy = |headers: &[(&'static str, &str)]| judge(headers).map(|call| call.on_disconnect);
+        assert_eq!(policy(&[]).ok(), Some(OnDisconnect::Cancel));
+        assert_eq!(
+            policy(&[("rexec-on-disconnect", "cancel")]).ok(),
+            Some(OnDisconnect::Cancel)
+        );
+        assert_eq!(
+            policy(&[("rexec-on-disconnect", "continue")]).ok(),
+            Some(OnDisconnect::Continue)
+        );
+        assert_eq!(
+            refusal(&[("rexec-on-disconnect", "maybe")]).code,
+            RefusalCode::InvalidRequest
+        );
     }
 
     #[test]

@@ -35,6 +35,14 @@ pub(super) fn stopped(reason: &StopReason, started: bool) -> Ending {
             CallErrorCode::Draining,
             format!("{why}; the call had not started"),
         ),
+        StopReason::DrainOver(why, given) => (
+            CallState::TimedOut,
+            CallErrorCode::Stopped,
+            format!(
+                "{why}; the call was ended because it ran for longer than the {} s that were left",
+                given.as_secs_f64()
+            ),
+        ),
         StopReason::BodyCut(why) => (
             CallState::Failed,
             CallErrorCode::InvalidBody,
@@ -127,7 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn only_the_deadline_makes_a_call_time_out() {
+    fn only_a_time_limit_makes_a_call_time_out() {
+        let over = StopReason::DrainOver("the server stops".into(), std::time::Duration::from_mins(1));
+        let ending = stopped(&over, true);
+        assert_eq!(
+            (ending.state, code(&ending)),
+            (CallState::TimedOut, CallErrorCode::Stopped)
+        );
         assert_eq!(
             stopped(
                 &StopReason::Deadline(std::time::Duration::from_millis(1500)),

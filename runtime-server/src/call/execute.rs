@@ -1,5 +1,7 @@
 //! One call in its process: the body goes in, output and result come out, and the process ends.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
@@ -15,9 +17,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::ending::{broken, parent_lost, process_ended, stopped};
 use super::frames::FrameReader;
 use super::output::Output;
+use super::running::Running;
 use super::stop::{Stop, StopReason};
-use super::stream::EventSink;
-use crate::worker::{ExitStatus, Pool, Spare};
+use super::traffic::Traffic;
+use crate::worker::{ExitStatus, Spare};
 
 /// Between SIGTERM and SIGKILL; the page's half second.
 const GRACE: Duration = Duration::from_millis(500);
@@ -38,13 +41,12 @@ pub(crate) type CallBody = axum::body::Body;
 pub(super) async fn execute(
     spare: Spare,
     body: CallBody,
-    sink: &EventSink,
-    stop: &Stop,
+    call: &Running,
     timeout: Option<Duration>,
-    pool: &Pool,
 ) -> Finished {
     let (data_in, data_out) = spare.data.into_split();
-    let feeding = tokio::spawn(feed(body, data_out, stop.clone()));
+    let body_bytes = Arc::new(AtomicU64::new(0));
+    let feeding = tokio::spawn(feed(body, data_out, call.stop.clone(), Arc::clone(&body_bytes)));
     let mut execution = Execution {
         process: Process {
             pid: spare.pid,
@@ -56,13 +58,17 @@ pub(super) async fn execute(
         sync: spare.sync,
         stdout: Output::new(FrameKind::Stdout, spare.stdout),
         stderr: Output::new(FrameKind::Stderr, spare.stderr),
-        sink,
-        stop,
+        traffic: Traffic::default(),
+        call,
     };
-    let ending = execution.run(timeout, pool).await;
+    let ending = execution.run(timeout).await;
     feeding.abort();
     Finished {
         ending,
+        traffic: Traffic {
+            body: body_bytes.load(Ordering::Relaxed),
+            ..execution.traffic
+        },
         process: execution.process,
         sync: execution.sync,
     }
@@ -72,6 +78,8 @@ pub(super) async fn execute(
 pub(super) struct Finished {
     /// How the call ended.
     pub(super) ending: Ending,
+    /// What passed.
+    pub(super) traffic: Traffic,
     process: Process,
     /// Closed, it lets the process exit.
     sync: UnixStream,
@@ -135,8 +143,8 @@ struct Execution<'a> {
     sync: UnixStream,
     stdout: Output,
     stderr: Output,
-    sink: &'a EventSink,
-    stop: &'a Stop,
+    traffic: Traffic,
+    call: &'a Running,
 }
 
 /// What happened next.
@@ -151,7 +159,7 @@ enum Happening {
 }
 
 impl Execution<'_> {
-    async fn run(&mut self, timeout: Option<Duration>, pool: &Pool) -> Ending {
+    async fn run(&mut self, timeout: Option<Duration>) -> Ending {
         let started = Instant::now();
         let mut refill_at = Some(started + REFILL_AFTER);
         let deadline = timeout.map(|limit| (started + limit, limit));
@@ -161,10 +169,10 @@ impl Execution<'_> {
                 Happening::Barrier => self.settle_order().await,
                 Happening::Refill => {
                     refill_at = None;
-                    pool.refill();
+                    self.call.calls.pool.refill();
                 }
                 Happening::Told(reason) => {
-                    self.stop.because(reason);
+                    self.call.stop.because(reason);
                     self.process.terminate();
                 }
                 Happening::Exited(status) => return self.conclude(status).await,
@@ -183,8 +191,8 @@ impl Execution<'_> {
         let mut barrier = [0; 1];
         tokio::select! {
             biased;
-            reason = self.stop.wait(), if !told => Happening::Told(reason),
-            () = self.sink.closed(), if !told => Happening::Told(StopReason::Abandoned),
+            reason = self.call.stop.wait(), if !told => Happening::Told(reason),
+            () = self.call.abandoned(), if !told => Happening::Told(StopReason::Abandoned),
             limit = expire(deadline), if !told => Happening::Told(StopReason::Deadline(limit)),
             frame = self.frames.next() => understand(frame),
             // Its end says nothing: the exit of the process is on the way.
@@ -221,14 +229,23 @@ impl Execution<'_> {
 
     /// Waits for a slow reader; a call that is told to end meanwhile loses what its reader has not taken.
     async fn send(&mut self, frame: Frame) {
+        self.count(&frame);
         if self.process.term_sent.is_some() {
-            let _ = tokio::time::timeout(GRACE, self.sink.send(frame)).await;
+            let _ = tokio::time::timeout(GRACE, self.call.sink.send(frame)).await;
             return;
         }
         tokio::select! {
             biased;
-            _ = self.sink.send(frame) => {}
-            _reason = self.stop.wait() => self.process.terminate(),
+            _ = self.call.sink.send(frame) => {}
+            _reason = self.call.stop.wait() => self.process.terminate(),
+        }
+    }
+
+    fn count(&mut self, frame: &Frame) {
+        let bytes = frame.payload.len() as u64;
+        match frame.kind {
+            FrameKind::Stdout | FrameKind::Stderr => self.traffic.output += bytes,
+            _ => self.traffic.value += bytes,
         }
     }
 
@@ -248,7 +265,7 @@ impl Execution<'_> {
             }
         }
         self.drain_output().await;
-        match (self.stop.reason(), status) {
+        match (self.call.stop.reason(), status) {
             (Some(reason), _) => stopped(&reason, true),
             (None, Ok(status)) => process_ended(status),
             (None, Err(_)) => parent_lost(),
@@ -257,7 +274,7 @@ impl Execution<'_> {
 
     /// A call that was told to end has that ending, whatever its function made of it.
     fn final_word(&self, ending: Ending) -> Ending {
-        match self.stop.reason() {
+        match self.call.stop.reason() {
             Some(reason) if self.process.term_sent.is_some() => stopped(&reason, true),
             _ => ending,
         }
@@ -306,8 +323,8 @@ async fn wait_until(at: Option<Instant>) {
 }
 
 /// Writes the body to the process as it comes. A process that stops reading stops the sender; one that is gone needs no more.
-async fn feed(body: CallBody, mut process: OwnedWriteHalf, stop: Stop) {
-    if let Err(why) = pass_body(body, &mut process).await {
+async fn feed(body: CallBody, mut process: OwnedWriteHalf, stop: Stop, passed: Arc<AtomicU64>) {
+    if let Err(why) = pass_body(body, &mut process, &passed).await {
         stop.because(StopReason::BodyCut(why));
         // Not closed before the process is ended: it would take the cut for the end.
         std::future::pending::<()>().await;
@@ -315,21 +332,24 @@ async fn feed(body: CallBody, mut process: OwnedWriteHalf, stop: Stop) {
 }
 
 /// `Err` says why the body did not arrive whole.
-async fn pass_body(mut body: CallBody, process: &mut OwnedWriteHalf) -> Result<(), String> {
-    let mut any = false;
+async fn pass_body(
+    mut body: CallBody,
+    process: &mut OwnedWriteHalf,
+    passed: &AtomicU64,
+) -> Result<(), String> {
     loop {
         let part = timeout(BODY_PAUSE, body.frame())
             .await
             .map_err(|_| format!("nothing of it came for {} s", BODY_PAUSE.as_secs()))?;
         let Some(part) = part else { break };
         if let Ok(data) = part.map_err(|error| error.to_string())?.into_data() {
-            any |= !data.is_empty();
+            passed.fetch_add(data.len() as u64, Ordering::Relaxed);
             if process.write_all(&data).await.is_err() {
                 return Ok(());
             }
         }
     }
-    if !any {
+    if passed.load(Ordering::Relaxed) == 0 {
         return Err("the body of the request is empty".to_owned());
     }
     let _ = process.shutdown().await;

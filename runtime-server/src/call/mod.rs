@@ -7,9 +7,13 @@ mod execute;
 mod frames;
 mod output;
 mod queue;
+mod running;
+mod state;
 mod stop;
 mod stream;
+mod traffic;
 
-pub use calls::{Calls, Limits, NewCall};
+pub use calls::{Calls, Limits, NewCall, OnDisconnect};
 pub use stop::{Stop, StopReason};
 pub use stream::{EventStream, StreamFormat};
+pub use traffic::Traffic;

@@ -15,6 +15,8 @@ pub enum StopReason {
     Deadline(Duration),
     /// The server stops; a sentence for the caller.
     ServerStops(String),
+    /// The server stops, and the time that this left the call is over; a sentence for the caller.
+    DrainOver(String, Duration),
     /// Its request broke off in the middle.
     BodyCut(String),
 }

@@ -1,5 +1,6 @@
 //! The Python sources of the warm parent, sent to a bare interpreter when it starts.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -32,6 +33,8 @@ pub struct PythonConfig {
     pub pycache: Option<PathBuf>,
     /// Modules that the parent imports once.
     pub preload: Vec<String>,
+    /// Variables for Python alone, beside those of the server.
+    pub env: BTreeMap<String, String>,
 }
 
 /// The first line to the parent; JSON escapes the line feeds of the sources.
@@ -57,6 +60,7 @@ mod tests {
             library: "/l".into(),
             pycache: None,
             preload: Vec::new(),
+            env: BTreeMap::new(),
         };
         assert!(!bundle(&config).contains(&b'\n'));
     }

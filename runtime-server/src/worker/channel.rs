@@ -32,6 +32,11 @@ impl Channel {
         ))
     }
 
+    /// Sends one byte alone.
+    pub(super) async fn send_byte(&mut self, byte: u8) -> io::Result<()> {
+        self.stream.write_all(&[byte]).await
+    }
+
     /// Sends one byte with descriptors. The kernel keeps the two together, and never joins two such bytes to one read.
     pub(super) async fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<()> {
         self.stream

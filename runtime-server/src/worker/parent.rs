@@ -46,13 +46,23 @@ pub enum ParentError {
     /// It ended before it was warm; what it said is in the log.
     #[error("the Python parent process ended before it was ready; its last words are in the log")]
     Ended,
+    /// A module that it should hold cannot be imported.
+    #[error(
+        "preload: the module {module} cannot be imported ({error}): add its package to the requirements, or take it out of preload"
+    )]
+    Preload {
+        /// The module.
+        module: String,
+        /// Type and text of the exception.
+        error: String,
+    },
     /// What it forks ends at once.
     #[error(
         "the processes that the Python parent forks end before they get a call; their last words are in the log"
     )]
     SparesEnd,
     /// It does not do what it is asked.
-    #[error("the Python parent process has not forked for {} s: something stopped it", FORK_LIMIT.as_secs())]
+    #[error("the Python parent process has not answered for {} s: something stopped it", FORK_LIMIT.as_secs())]
     Silent,
     /// It took too long.
     #[error("the Python parent process was not ready after {} s", WARM_UP_LIMIT.as_secs())]
@@ -69,6 +79,8 @@ pub(super) enum Message {
     Hello { hello: Hello },
     Forked { forked: i32 },
     Exited { exited: i32, status: i32 },
+    Failed { failed: String, error: String },
+    Alive { alive: bool },
 }
 
 /// A warm parent. Dropped, its process sees the socket close and ends; what it forked is ended by whoever holds it.
@@ -89,6 +101,10 @@ impl Parent {
             .map_err(|_| ParentError::Late)??;
         match first {
             Some(Message::Hello { hello }) => Ok((parent, hello)),
+            Some(Message::Failed { failed, error }) => Err(ParentError::Preload {
+                module: failed,
+                error,
+            }),
             _ => Err(ParentError::Ended),
         }
     }
@@ -117,7 +133,14 @@ fn spawn(config: &PythonConfig, stdin: Stdio) -> Result<Pid, ParentError> {
             .arg("-X")
             .arg(format!("pycache_prefix={}", pycache.display()));
     }
+    // What configures the server is not for user code.
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"REXEC_") {
+            command.env_remove(name);
+        }
+    }
     command
+        .envs(&config.env)
         .args(["-c", BOOT])
         .stdin(stdin)
         .stdout(Stdio::null())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::bundle::PythonConfig;
 use super::parent::{FORK_LIMIT, Hello, Message, Parent, ParentError};
@@ -15,6 +15,9 @@ use super::spare::{ExitStatus, Spare, Unborn, signal_group};
 
 const FIRST_RESTART_DELAY: Duration = Duration::from_millis(50);
 const LAST_RESTART_DELAY: Duration = Duration::from_secs(10);
+
+/// Within the second that a probe waits.
+const PING_LIMIT: Duration = Duration::from_millis(800);
 
 /// Spares that may end in a row before their call; a parent that forks nothing else is started anew.
 const MAX_SPARES_LOST: u32 = 5;
@@ -27,6 +30,7 @@ pub struct ParentLost;
 enum Request {
     Take(oneshot::Sender<Spare>),
     Refill,
+    Ping(oneshot::Sender<()>),
 }
 
 /// Hands out spares. Cheap to clone.
@@ -42,6 +46,8 @@ struct ParentState {
     /// Told by the parent, or by the one before it.
     hello: Option<Arc<Hello>>,
     warm: bool,
+    /// Why there never will be one.
+    unusable: Option<String>,
 }
 
 impl Pool {
@@ -58,9 +64,27 @@ impl Pool {
         self.parent.borrow().hello.clone()
     }
 
-    /// Whether there is a warm parent at this moment.
-    pub fn is_warm(&self) -> bool {
-        self.parent.borrow().warm
+    /// Whether the parent is warm, and answers.
+    pub async fn answers(&self) -> bool {
+        if !self.parent.borrow().warm {
+            return false;
+        }
+        let (sender, alive) = oneshot::channel();
+        self.requests.send(Request::Ping(sender)).is_ok()
+            && matches!(timeout(PING_LIMIT, alive).await, Ok(Ok(())))
+    }
+
+    /// Returns when there never will be a warm parent, and says why.
+    pub async fn unusable(&self) -> String {
+        let mut parent = self.parent.clone();
+        let never = match parent.wait_for(|parent| parent.unusable.is_some()).await {
+            Ok(parent) => parent.unusable.clone(),
+            Err(_) => None,
+        };
+        match never {
+            Some(why) => why,
+            None => std::future::pending().await,
+        }
     }
 
     /// What the parent told of its Python, as soon as one was warm.
@@ -111,6 +135,7 @@ async fn keep_alive(
                 told.send_replace(ParentState {
                     hello: Some(Arc::new(hello)),
                     warm: true,
+                    unusable: None,
                 });
                 let mut shift = Shift::new(parent);
                 let end = shift.work(&mut requests).await;
@@ -120,6 +145,11 @@ async fn keep_alive(
                     End::Lost(error) => tracing::error!("the Python parent process is gone: {error}"),
                 }
             }
+            // That of a later parent may be for want of memory, or of a file that user code removed.
+            Err(error @ ParentError::Preload { .. }) if told.borrow().hello.is_none() => {
+                told.send_modify(|parent| parent.unusable = Some(error.to_string()));
+                return;
+            }
             Err(error) => tracing::error!("{error}"),
         }
         tokio::time::sleep(delay).await;
@@ -127,7 +157,7 @@ async fn keep_alive(
     }
 }
 
-async fn fork_overdue(oldest: Option<Instant>) {
+async fn overdue(oldest: Option<Instant>) {
     match oldest {
         Some(asked) => tokio::time::sleep_until(asked + FORK_LIMIT).await,
         None => std::future::pending().await,
@@ -143,6 +173,8 @@ enum End {
 struct Shift {
     parent: Parent,
     unborn: VecDeque<Unborn>,
+    /// Who waits for a sign of life, and since when.
+    pings: VecDeque<(Instant, oneshot::Sender<()>)>,
     ready: VecDeque<Spare>,
     takers: VecDeque<oneshot::Sender<Spare>>,
     exits: HashMap<i32, oneshot::Sender<ExitStatus>>,
@@ -154,6 +186,7 @@ impl Shift {
         Self {
             parent,
             unborn: VecDeque::new(),
+            pings: VecDeque::new(),
             ready: VecDeque::new(),
             takers: VecDeque::new(),
             exits: HashMap::new(),
@@ -166,7 +199,7 @@ impl Shift {
             return End::Lost(error);
         }
         loop {
-            let oldest = self.unborn.front().map(|unborn| unborn.asked);
+            let oldest = self.oldest_question();
             let done = tokio::select! {
                 request = requests.recv() => match request {
                     None => return End::Closed,
@@ -177,7 +210,7 @@ impl Shift {
                     Ok(None) => Err(ParentError::Ended),
                     Err(error) => Err(error),
                 },
-                () = fork_overdue(oldest) => Err(ParentError::Silent),
+                () = overdue(oldest) => Err(ParentError::Silent),
             };
             if let Err(error) = done {
                 return End::Lost(error);
@@ -185,9 +218,20 @@ impl Shift {
         }
     }
 
+    fn oldest_question(&self) -> Option<Instant> {
+        let fork = self.unborn.front().map(|unborn| unborn.asked);
+        let ping = self.pings.front().map(|(asked, _)| *asked);
+        fork.into_iter().chain(ping).min()
+    }
+
     async fn answer(&mut self, request: Request) -> Result<(), ParentError> {
         match request {
             Request::Refill => self.refill().await,
+            Request::Ping(asker) => {
+                self.parent.channel.send_byte(b'P').await?;
+                self.pings.push_back((Instant::now(), asker));
+                Ok(())
+            }
             Request::Take(taker) => {
                 if self.ready.front().is_some_and(Spare::is_alive)
                     && let Some(spare) = self.ready.pop_front()
@@ -215,9 +259,16 @@ impl Shift {
         match *message {
             Message::Forked { forked } => self.born(forked),
             Message::Exited { exited, status } => return self.ended(exited, status).await,
-            Message::Hello { .. } => {}
+            Message::Alive { .. } => self.tell_alive(),
+            Message::Hello { .. } | Message::Failed { .. } => {}
         }
         Ok(())
+    }
+
+    fn tell_alive(&mut self) {
+        if let Some((_, asker)) = self.pings.pop_front() {
+            let _ = asker.send(());
+        }
     }
 
     async fn ended(&mut self, pid: i32, status: i32) -> Result<(), ParentError> {
