@@ -115,11 +115,22 @@ async fn ctrl_c_cancels_the_call_that_runs() {
 async fn a_caller_that_goes_away_without_a_word_cancels_too() {
     let mut runtime = FakeRuntime::start().await;
     let gateway = TestGateway::before(&runtime).await;
-    let caller = Caller::call(gateway.zmtp, "tok-u1").await;
+    let mut caller = Caller::call(gateway.zmtp, "tok-u1").await;
     let running = runtime.call().await.admit().await;
+    assert_eq!(caller.told().await.unwrap().kind(), "START");
     drop(caller);
     assert_eq!(runtime.cancellation().await, running.id);
     running.abandoned().await;
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_before_its_call_is_admitted_takes_the_connection_with_it() {
+    let mut runtime = FakeRuntime::start().await;
+    let gateway = TestGateway::before(&runtime).await;
+    let caller = Caller::call(gateway.zmtp, "tok-u1").await;
+    let not_admitted = runtime.call().await;
+    drop(caller);
+    not_admitted.abandoned().await;
 }
 
 #[tokio::test]

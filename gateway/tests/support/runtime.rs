@@ -131,6 +131,11 @@ impl FakeCall {
         let _ = self.respond.send((status, body).into_response());
     }
 
+    /// Waits until the gateway has closed the connection of the call, of which nothing was answered.
+    pub async fn abandoned(mut self) {
+        soon(self.respond.closed()).await;
+    }
+
     /// Admits the call, as running.
     pub async fn admit(self) -> Running {
         let (frames, receiver) = mpsc::channel::<Bytes>(4);

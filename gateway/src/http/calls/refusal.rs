@@ -47,6 +47,8 @@ fn code_name(error: &ApiError) -> &'static str {
         Code::UnsupportedMediaType => "unsupported_media_type",
         Code::TooLarge => "too_large",
         Code::Unavailable => "unavailable",
+        Code::PodMismatch => "pod_mismatch",
+        Code::NotIdle => "not_idle",
         Code::Internal => "internal",
     }
 }
