@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import deploy, images, venvs
+from . import crane, deploy, images, venvs
 from .client import Client
 from .cluster import Cluster, LocalCluster
 from .environments import KIND, SYSTEM, condition, conditions_table, namespace_of
@@ -301,6 +301,7 @@ def _idp_manifests() -> list[dict[str, Any]]:
 def deploy_tool(cluster: LocalCluster, action: str) -> None:
     """`make deploy` or `make undeploy` as a person does it for a cluster of their own, with its registry and kubeconfig."""
     registry = f"{cluster.node_address()}:{REGISTRY_PORT}/{REGISTRY_PREFIX}"
+    crane.program()  # Its first build downloads its module, which the cluster's own network cannot.
     command = cluster.command([sys.executable, "-m", "rexec_e2e.deploy", "--registry", registry, action])
     done = subprocess.run(command, env={**cluster.environment, "PYTHONPATH": str(E2E)}, check=False, timeout=600)
     if done.returncode:
